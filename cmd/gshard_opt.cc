@@ -328,8 +328,7 @@ void AddAnnotateFlags(const Command& annotate, Flags& flags) {
 
 void AddConstantFlag(const Command& command, Flags& flags) {
   command.AddSwitch("--no-split-constants", flags.no_split_constants,
-                    "Nothing is simplified before, and a constant has one sharding for all its "
-                    "users, as in XLA on CPU");
+                    "A constant has one sharding for all its users, as in XLA on CPU");
 }
 
 void AddPropagateFlags(const Command& propagate, Flags& flags) {

@@ -65,9 +65,9 @@ Expected<void> Propagate(const DeviceGrid& devices, Module& module, PassContext&
   // Shardy splits them wherever it runs.
   const bool as_shardy =
       ModeFor(module, context.propagation.mode) == PropagationMode::kShardy;
-  const bool split = (options.split_constants || as_shardy) && devices.partitions > 1;
-  // XLA on CPU propagates before it simplifies.
-  if (!as_shardy && split) {
+  const bool many = devices.partitions > 1;
+  const bool split = (options.split_constants || as_shardy) && many;
+  if (!as_shardy && many) {
     if (auto done = RunNamed("canonicalize", module, context, options); !done) return done;
   }
   if (split) {

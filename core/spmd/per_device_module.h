@@ -21,8 +21,8 @@ namespace gshard {
 struct PerDeviceOptions {
   int64_t num_partitions = 0;  // 0: as the module says
   bool propagate = true;       // false: shardings are taken as they are
-  // Before GSPMD's propagation the text is simplified, and constants get a copy for each user. False:
-  // neither, as in XLA on CPU.
+  // Before propagation constants get a copy for each user. False: not before GSPMD's, as in XLA on
+  // CPU.
   bool split_constants = true;
   // Arrays of sizes known at run time: only as arrays of their bounds can they be cut. False: they
   // stay. So they do, with a warning, where the padder refuses them (W-DYNAMIC-001).

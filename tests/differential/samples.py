@@ -40,16 +40,24 @@ def annotate(name, rules, mesh, out):
     return done.stderr.strip()[:500] if done.returncode else ""
 
 
+def corpus_files(folder):
+    """Files of the folder that have shardings and are not partitioned yet."""
+    found = []
+    for file in sorted(glob.glob(os.path.join(folder, "*.hlo"))):
+        text = open(file).read()
+        if "sharding={" in text and "replica_groups=" not in text:
+            found.append(file)
+    return found
+
+
 def check_each(tally, check_file, corpus):
     """check_file(tally, name, path) on each file of the folder `corpus` that has shardings and is not partitioned yet,
     and on each sample over its smallest mesh."""
-    files = sorted(glob.glob(os.path.join(corpus, "*.hlo"))) if corpus else []
+    files = corpus_files(corpus) if corpus else []
     if not files:
         print("SKIPPED: the corpus (GSHARD_CORPUS) is absent")
     for file in files:
-        text = open(file).read()
-        if "sharding={" in text and "replica_groups=" not in text:
-            check_file(tally, os.path.basename(file), file)
+        check_file(tally, os.path.basename(file), file)
     for name in BY_HAND:
         check_file(tally, name, path(name))
     with tempfile.TemporaryDirectory() as folder:

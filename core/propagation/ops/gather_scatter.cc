@@ -14,6 +14,13 @@ const Sharding* Along(const PropagationContext& c, const Sharding* s,
   return c.derive().AlongDims(s, from, to, rank);
 }
 
+// Along the batch dims of the indices. Indices of one slice have none, and then it is replication.
+const Sharding* AlongBatch(const PropagationContext& c, const Sharding* s,
+                           const std::vector<int64_t>& from, const std::vector<int64_t>& to,
+                           int64_t rank) {
+  return s == nullptr ? nullptr : c.derive().AlongDims(s, from, to, rank);
+}
+
 // A source's sharding without its implicit parallel dims, along the whole window dims; null if no
 // tile is left.
 const Sharding* PassThrough(const PropagationContext& c, const Sharding* s,
@@ -51,7 +58,7 @@ void GatherForward(const PropagationContext& c, const Instruction& x, Offers& of
   int64_t rank = x.shape()->rank();
   offers.Add(Along(c, o, d.Operand(false), d.Result(false), rank), operand, false);
   offers.Add(Along(c, s, d.Indices(false), d.Result(false), rank), indices, false);
-  offers.Add(Along(c, s, d.indices_batch, d.result_batch, rank), indices, false);
+  offers.Add(AlongBatch(c, s, d.indices_batch, d.result_batch, rank), indices, false);
   offers.Add(Along(c, o, d.Operand(true), d.Result(true), rank), operand, false);
   offers.Add(Along(c, s, d.Indices(true), d.Result(true), rank), indices, false);
   offers.Add(PassThrough(c, o, d.Operand(true), d.operand_pass, d.result_pass, rank), operand,
@@ -62,7 +69,7 @@ const Sharding* GatherBackward(const PropagationContext& c, const Instruction& u
                                const Sharding* s, const Instruction& x) {
   const IndexedDims& d = c.parallel_dims().Of(user, c.computations());
   int64_t rank = x.shape()->rank();
-  if (OperandIndex(user, x) == 1) return Along(c, s, d.result_batch, d.indices_batch, rank);
+  if (OperandIndex(user, x) == 1) return AlongBatch(c, s, d.result_batch, d.indices_batch, rank);
   if (!s->IsTiled()) return s;
   const Sharding* parallel = Along(c, s, Joined(d.Result(false), d.Result(true)),
                                    Joined(d.Operand(false), d.Operand(true)), rank);
@@ -114,7 +121,7 @@ const Sharding* ScatterBackward(const PropagationContext& c, const Instruction& 
     std::vector<const Sharding*> wanted;
     for (int64_t i = 0; i < n; ++i) {
       const Sharding* w = c.Partitioned(user.operand(n + 1 + i));
-      if (const Sharding* r = Along(c, w, d.result_batch, d.indices_batch, rank)) {
+      if (const Sharding* r = AlongBatch(c, w, d.result_batch, d.indices_batch, rank)) {
         wanted.push_back(r);
       }
     }

@@ -119,3 +119,26 @@ for k, (pieces, index_map, sizes, offset, collapsed, batch, result) in enumerate
               f"start_index_map={{{index_map}}}, index_vector_dim=2, slice_sizes={{{sizes}}}",
               f"ROOT r = f32[{result}] negate(t)"]
     case(f"gather_pairs_{k}", "\n".join("  " + line for line in lines))
+# Indices of one slice have no batch dims.
+ONE = {
+    "gather": "g = f32[16,64] gather(x, y), offset_dims={0,1}, collapsed_slice_dims={2}, start_index_map={2}, index_vector_dim=0, slice_sizes={16,64,1}",
+    "gather_part": "g = f32[16,32] gather(x, y), offset_dims={0,1}, collapsed_slice_dims={2}, start_index_map={2}, index_vector_dim=0, slice_sizes={16,32,1}",
+    "scatter": "g = f32[16,64,4] scatter(x, y, v), update_window_dims={0,1}, inserted_window_dims={2}, scatter_dims_to_operand_dims={2}, index_vector_dim=0, to_apply=addf",
+}
+for name, line in ONE.items():
+    shape = line.split("[")[1].split("]")[0]
+    for k, (o, s, w, back) in enumerate([("devices=[2,4,1]<=[8]", "", "", ""), ("", "replicated", "", ""), ("replicated", "", "", ""), ("", "", "devices=[2,4]<=[8]", ""),
+                                         ("", "", "replicated", ""), ("", "", "", "devices=[2,4]<=[8]"), ("", "", "", "replicated"), ("", "devices=[8]<=[8]", "", "")]):
+        at = lambda x: f" @{x}" if x else ""
+        end = back
+        end = end.replace("[2,4]", "[2,4,1]") if name == "scatter" else end
+        case(f"one_{name}_{k}", f"""
+  o = f32[16,64,4] parameter(0){at(o)}
+  s = s32[1] parameter(1){at(s)}
+  w = f32[16,64] parameter(2){at(w)}
+  x = f32[16,64,4] sine(o)
+  y = s32[1] negate(s)
+  v = f32[16,64] sine(w)
+  {line}
+""" + (f"  ROOT r = f32[{shape}] custom-call(g), custom_call_target=\"Sharding\" @{end}" if back else f"  ROOT r = f32[{shape}] negate(g)"),
+             ADD, parameters="true")

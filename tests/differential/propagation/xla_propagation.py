@@ -1,8 +1,8 @@
 """XLA's sharding-propagation, or another of its passes, over many graphs in one process.
 
-Each text is compiled by the CPU client with the pass dumped. XLA's importer makes every instruction's name its
+Each text is compiled by the CPU client, or for a TPU, with the pass dumped. XLA's importer makes every instruction's name its
 op_name, by which results are matched to the input. XLA dies on some inputs, so graphs run in a child process that is
-started again after the one that killed it.
+started again after the one that killed it. Compiling for a TPU needs libtpu in Python and no TPU.
 """
 import glob
 import json
@@ -15,6 +15,9 @@ import tempfile
 import time
 
 import shardings
+
+# Slices of TPUs with so many devices, as libtpu names them.
+TPU_SLICES = {2: "v5e:2x2", 4: "v5e:2x2", 8: "v5e:2x4", 16: "v5e:4x4", 32: "v5e:4x8", 64: "v5e:8x8", 128: "v5e:8x16", 256: "v5e:16x16"}
 
 
 def dumped(folder, name):
@@ -36,12 +39,14 @@ def _worker(job_path, done_path, first):
                                "--xla_dump_large_constants=true --xla_backend_optimization_level=0")
     os.environ["JAX_PLATFORMS"] = "cpu"
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    # Without these libtpu looks for a TPU's host.
+    os.environ.update(TPU_SKIP_MDS_QUERY="1", TPU_WORKER_HOSTNAMES="localhost", TPU_ACCELERATOR_TYPE="v5litepod-8",
+                      ALLOW_MULTIPLE_LIBTPU_LOAD="1")
     import jax
     import numpy as np
     from jax._src.lib import xla_client
     import jaxlib._jax as api
 
-    devices = jax.devices()
     with open(done_path, "a") as done:
         for k in range(first, len(job["graphs"])):
             text = job["graphs"][k]
@@ -68,7 +73,11 @@ def _worker(job_path, done_path, first):
                         setattr(build, "allow_spmd_sharding_propagation_to_" + key,
                                 [x.strip() == "true" for x in m.group(1).split(",")])
                 options.device_assignment = xla_client.DeviceAssignment.create(np.arange(n).reshape(1, n))
-                devices[0].client.compile_and_load(mlir, api.DeviceList(tuple(devices[:n])), options)
+                if job["platform"] == "tpu":
+                    compile_for_tpu(mlir, n, api, options)
+                else:
+                    devices = jax.devices()
+                    devices[0].client.compile_and_load(mlir, api.DeviceList(tuple(devices[:n])), options)
             except Exception as e:
                 error = str(e).strip().split("\n")[0][:400]
             out = dumped(dump, job["pass"])
@@ -76,15 +85,25 @@ def _worker(job_path, done_path, first):
             done.flush()
 
 
-def propagate(graphs, devices=16, timeout=None):
+def compile_for_tpu(mlir, n, api, options):
+    from jax._src.interpreters import mlir as jax_mlir
+    from jax._src.lib.mlir import ir
+    from jax.experimental import topologies
+
+    devices = topologies.get_topology_desc(platform="tpu", topology_name=TPU_SLICES[n]).devices[:n]
+    with jax_mlir.make_ir_context():
+        devices[0].client.compile(ir.Module.parse(mlir), api.DeviceList(tuple(devices)), options)
+
+
+def propagate(graphs, devices=16, timeout=None, platform="cpu"):
     """For each text: ([module before sharding-propagation, module after it], "") or (None, error)."""
-    return run_pass("sharding-propagation", graphs, devices, timeout)
+    return run_pass("sharding-propagation", graphs, devices, timeout, platform)
 
 
-def run_pass(name, graphs, devices=16, timeout=None):
+def run_pass(name, graphs, devices=16, timeout=None, platform="cpu"):
     """For each text: ([module before the pass, module after it], "") or (None, error).
 
-    A child that takes longer than `timeout` seconds is ended, and on the last graph one that has dumped what is
+    The platform is "cpu" or "tpu"; `devices` are those that the CPU client has. A child that takes longer than `timeout` seconds is ended, and on the last graph one that has dumped what is
     needed: big modules are not compiled to the end.
     """
     results = [None] * len(graphs)
@@ -92,7 +111,8 @@ def run_pass(name, graphs, devices=16, timeout=None):
         job, done = os.path.join(work, "job.json"), os.path.join(work, "done.jsonl")
         dump = os.path.join(work, "dump")
         os.mkdir(dump)
-        json.dump({"graphs": graphs, "devices": devices, "dump": dump, "pass": name}, open(job, "w"))
+        json.dump({"graphs": graphs, "devices": devices, "dump": dump, "pass": name, "platform": platform},
+                  open(job, "w"))
         first = 0
         while first < len(graphs):
             open(done, "w").close()
