@@ -15,6 +15,7 @@
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
+#include "ir/shardy_attribute.h"
 #include "ir/shardy_text.h"
 
 namespace gshard {
@@ -141,6 +142,13 @@ Expected<bool> ImportShardyShardings(Module& module) {
     for (Instruction* x : computation->instructions()) {
       const bool result = IsCustomCallTo(*x, "xla.sdy.FuncResultSharding");
       if (!result && x->frontend_attributes().find("xla.sdy.sharding") == std::string_view::npos) {
+        continue;
+      }
+      if (HasStaleShardyAttribute(*x)) {
+        x->set_frontend_attributes(WithoutFrontendAttributes(
+            module.arena(), x->frontend_attributes(),
+            [](std::string_view key) { return key == "xla.sdy.sharding"; }));
+        changed = true;
         continue;
       }
       if (x->sharding() == nullptr || result) {

@@ -12,6 +12,7 @@
 #include "ir/ops/shape_rules.h"
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
+#include "ir/shardy_attribute.h"
 #include "ir/traversal.h"
 
 namespace gshard {
@@ -307,7 +308,7 @@ class RegionImport {
       return {};
     }
     std::string attribute = FrontendAttribute(x->frontend_attributes(), "xla.sdy.sharding");
-    if (attribute.empty()) {
+    if (attribute.empty() || HasStaleShardyAttribute(*x)) {
       if (x->opcode() == Opcode::kPartitionId) x->set_sharding(*base);
       return {};
     }

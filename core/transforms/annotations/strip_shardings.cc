@@ -8,28 +8,18 @@
 
 #include "core/transforms/rewriter.h"
 #include "ir/custom_call.h"
-#include "ir/metadata.h"
+#include "ir/shardy_attribute.h"
 
 namespace gshard {
 namespace {
-
-// Without its pairs whose keys start with `prefix`.
-std::string_view WithoutAttributes(Arena& arena, std::string_view text, std::string_view prefix) {
-  if (text.find(prefix) == std::string_view::npos) return text;
-  std::string rest;
-  for (const auto& [key, value] : ParseFrontendAttributes(text)) {
-    if (key.starts_with(prefix)) continue;
-    rest += rest.empty() ? "" : ",";
-    rest.append(key).append("=").append(value);
-  }
-  return rest.empty() ? std::string_view() : arena.Copy(std::string_view("{" + rest + "}"));
-}
 
 bool IsManual(const Sharding* sharding) {
   if (sharding == nullptr) return false;
   if (sharding->IsTuple()) return std::ranges::any_of(sharding->elements, IsManual);
   return sharding->IsManual() || (sharding->IsTiled() && sharding->HasManualSubgroup());
 }
+
+bool IsShardys(std::string_view key) { return key.starts_with("xla.sdy."); }
 
 class Stripper {
  public:
@@ -75,7 +65,7 @@ class Stripper {
   bool Strip(Instruction* x) {
     if (kept_.contains(x)) return false;
     const std::string_view attributes =
-        WithoutAttributes(module_.arena(), x->frontend_attributes(), "xla.sdy.");
+        WithoutFrontendAttributes(module_.arena(), x->frontend_attributes(), IsShardys);
     const bool changed =
         x->sharding() != nullptr || attributes.size() != x->frontend_attributes().size();
     x->set_sharding(nullptr);
@@ -86,7 +76,7 @@ class Stripper {
   bool StripHeader() {
     ModuleHeader& header = module_.header();
     const std::string_view attributes =
-        WithoutAttributes(module_.arena(), header.frontend_attributes, "xla.sdy.");
+        WithoutFrontendAttributes(module_.arena(), header.frontend_attributes, IsShardys);
     const bool changed = attributes.size() != header.frontend_attributes.size() ||
                          !header.propagation_to_parameters.empty() ||
                          !header.propagation_to_output.empty();

@@ -8,6 +8,7 @@
 #include "ir/dims.h"
 #include "ir/metadata.h"
 #include "ir/sharding_text.h"
+#include "ir/shardy_attribute.h"
 #include "ir/shardy_text.h"
 #include "ir/stablehlo/print/dense_text.h"
 #include "ir/stablehlo/syntax/attribute.h"
@@ -98,7 +99,7 @@ const Sharding* ShardingWriter::Of(const Instruction* x) const {
 void ShardingWriter::ReadAttribute(const Instruction* x) {
   if (x->frontend_attributes().find("xla.sdy.sharding") == std::string_view::npos) return;
   const std::string text = FrontendAttribute(x->frontend_attributes(), "xla.sdy.sharding");
-  if (text.empty()) return;  // xla.sdy.sharding_rule, say
+  if (text.empty() || HasStaleShardyAttribute(*x)) return;  // xla.sdy.sharding_rule, say
   const auto fail = [&](std::string_view why) {
     if (error_.has_value()) return;
     error_ = module_.ErrorAt(
