@@ -384,7 +384,9 @@ class FusionBuilder {
       if (!Accepts(drafts_[static_cast<size_t>(kernel)], x, role)) return false;
     }
     if (kernels.size() > 1) {
-      if (!IsWorthCopying(x, role)) return JoinsFirstUser(x, role, kernels);
+      if (!IsWorthCopying(x, role) && !IsCastForDots(x, kernels)) {
+        return JoinsFirstUser(x, role, kernels);
+      }
       if (EndsDotChain(x, role)) return false;
     }
     FusionModel::State& state = model_.state_[model_.Index(x)];
@@ -423,6 +425,19 @@ class FusionBuilder {
     return false;
   }
 
+  // Is x what the matrix unit makes, as it loads it, of a value that is in memory anyway? Each
+  // product casts its operand then; nothing keeps the narrow copy.
+  bool IsCastForDots(const Instruction* x, const KernelList& kernels) const {
+    if (!options_.fuses_into_dots || x->opcode() != Opcode::kConvert) return false;
+    const Instruction* source = x->operand(0);
+    while (IsAlias(source)) source = source->operand(0);
+    const Role role = RoleOf(source);
+    if (role != Role::kFree && role != Role::kBoundary) return false;
+    return std::ranges::all_of(kernels, [&](int32_t kernel) {
+      return kernel != kOutside && drafts_[static_cast<size_t>(kernel)].has_dot;
+    });
+  }
+
   // Is what x is made of no more to read, and to keep in memory, than x itself? Then each kernel
   // computes it: a cast to a wider type, exp(x - max). A transcendental takes a vector unit about
   // as long as memory takes a byte. What is made of two arrays of its size is written once.
@@ -442,7 +457,29 @@ class FusionBuilder {
       const bool is_made = operand->opcode() == Opcode::kIota || operand->shape()->rank() == 0;
       read += is_sliced ? made : is_made ? 0 : operand->shape()->byte_size();
     }
-    return read <= made + made / 8;
+    return std::min(read, BytesBehind(x)) <= made + made / 8;
+  }
+
+  // What is read to compute x from what its elementwise chain starts at: of a saved gelu' that is a
+  // polynomial and a tanh of one array, that array.
+  int64_t BytesBehind(const Instruction* x) const {
+    constexpr size_t kMaxChain = 32;
+    int64_t bytes = 0;
+    std::vector<const Instruction*> pending = {x}, seen;
+    while (!pending.empty()) {
+      const Instruction* value = pending.back();
+      pending.pop_back();
+      if (std::find(seen.begin(), seen.end(), value) != seen.end()) continue;
+      if (seen.size() == kMaxChain) return INT64_MAX;
+      seen.push_back(value);
+      const Role role = IsAlias(value) ? Role::kElementwise : RoleOf(value);
+      if (role == Role::kElementwise || value->opcode() == Opcode::kBroadcast) {
+        pending.insert(pending.end(), value->operands().begin(), value->operands().end());
+      } else if (role != Role::kCheap && value->shape()->IsArray() && value->shape()->rank() > 0) {
+        bytes += value->shape()->byte_size();
+      }
+    }
+    return bytes;
   }
 
   // A value of several kernels that is to be in memory is written by the first of them, which
