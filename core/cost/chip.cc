@@ -89,6 +89,7 @@ const std::vector<std::string_view>& KnownKeys() {
                                                      "vector_flops",
                                                      "hbm_bytes",
                                                      "hbm_bytes_per_s",
+                                                     "fast_memory_bytes",
                                                      "clock_hz",
                                                      "launch_s",
                                                      "collective_launch_s",
@@ -136,6 +137,7 @@ Chip ReadChip(const Json& json, const std::function<Chip(const std::string&)>& f
   }
   ReadNumber(json, "hbm_bytes", chip.hbm_bytes);
   ReadNumber(json, "hbm_bytes_per_s", chip.hbm_bytes_per_s);
+  ReadInteger(json, "fast_memory_bytes", chip.fast_memory_bytes);
   ReadNumber(json, "vector_flops", chip.vector_flops);
   ReadNumber(json, "clock_hz", chip.clock_hz);
   ReadNumber(json, "launch_s", chip.launch_s);
@@ -173,7 +175,7 @@ std::string ProblemOf(const Chip& chip) {
     return "the limit of an efficiency is over 0 and at most 1, its half not negative";
   }
   bool counts =
-      chip.devices_per_chip >= 1 && chip.matrix_units >= 1 && chip.all_reduce_combine_bytes >= 0;
+      chip.devices_per_chip >= 1 && chip.matrix_units >= 1 && chip.all_reduce_combine_bytes >= 0 && chip.fast_memory_bytes >= 0;
   for (int64_t tile : chip.matrix_tile) counts = counts && tile >= 1;
   for (int64_t passes : chip.f32_passes) counts = counts && passes >= 0;
   if (!counts) return "tiles, passes and numbers of units must be positive";

@@ -56,6 +56,8 @@ struct Chip {
   double vector_flops = 0;                   // elementwise work, FLOP/s
   double hbm_bytes = 0;
   double hbm_bytes_per_s = 0;
+  // Of on-chip memory, what its compiler may give to values; 0: none.
+  int64_t fast_memory_bytes = 0;
   double clock_hz = 0;  // that the compiler's `estimated_cycles` count; 0: not known
   double launch_s = 0;                             // least time of a kernel
   double collective_launch_s = 0;                  // least time of a collective

@@ -304,6 +304,9 @@ MemoryOptions MemoryOptionsOf(const Chip& chip) {
   options.fusion = FusionOptionsOf(chip);
   options.rounds_dot_operands = chip.RoundsDotOperands();
   options.all_reduces_in_place = chip.compiler == Chip::Compiler::kTpu;
+  options.fast_memory_bytes = chip.fast_memory_bytes;
+  options.host_copies_start_early = options.all_reduces_in_place;
+  options.donations_wait = options.all_reduces_in_place;
   if (chip.all_reduce_combine_bytes > 0) options.combine_bytes = chip.all_reduce_combine_bytes;
   return options;
 }

@@ -104,6 +104,10 @@ std::string CostAsText(const Module& module, const CostReport& report, size_t to
                      HumanBytes(static_cast<double>(memory.argument_bytes)),
                      HumanBytes(static_cast<double>(memory.output_bytes)),
                      HumanBytes(static_cast<double>(memory.temp_bytes)));
+  if (memory.fast_peak_bytes > 0) {
+    out += fmt::format("  fast memory    {:>12}   of a device, beside its memory\n",
+                       HumanBytes(static_cast<double>(memory.fast_peak_bytes)));
+  }
   if (memory.host_peak_bytes > 0) {
     out += fmt::format("  host memory    {:>12}   a device\n",
                        HumanBytes(static_cast<double>(memory.host_peak_bytes)));

@@ -60,6 +60,8 @@ class GraphBuilder {
     std::span<const uint32_t> root = LeavesOf(computation_.root());
     graph_.root_leaves.assign(root.begin(), root.end());
     for (uint32_t buffer = 0; buffer < graph_.buffers.size(); ++buffer) AddOverwrites(buffer);
+    FindSlicedArguments();
+    if (options_.host_copies_start_early) FindEarlyCopies();
     return std::move(graph_);
   }
 
@@ -363,6 +365,41 @@ class GraphBuilder {
     for (uint32_t buffer : reads) graph_.reads.Append(buffer);
     graph_.reads.EndList();
     graph_.predecessors.EndList();
+  }
+
+  void FindSlicedArguments() {
+    for (const Instruction* x : computation_.instructions()) {
+      const Motion motion = MotionOf(x->opcode());
+      if (motion != Motion::kTakes && motion != Motion::kGathers) continue;
+      const Instruction* of = x->operand(0);
+      while (of->opcode() == Opcode::kReshape || of->opcode() == Opcode::kCopy) of = of->operand(0);
+      if (of->opcode() != Opcode::kParameter || !of->shape()->IsArray()) continue;
+      graph_.buffers[LeavesOf(of)[0]].is_sliced = true;
+    }
+  }
+
+  // A compiler that overlaps copies with kernels starts those from the host as soon as it can: what
+  // needs only arguments, or slices of what lies on the host, at the start.
+  void FindEarlyCopies() {
+    const HostMemory* host = options_.fusion.host;
+    if (host == nullptr || host->IsEmpty()) return;
+    constexpr int64_t kAddressBytes = 4096;  // counters and offsets
+    graph_.starts_early.assign(graph_.nodes.size(), false);
+    std::vector<bool> is_ready(graph_.nodes.size(), false);
+    for (uint32_t node = 0; node < graph_.nodes.size(); ++node) {
+      const Instruction* x = graph_.nodes[node];
+      const auto before = graph_.predecessors[node];
+      const bool can_start = std::ranges::all_of(before, [&](uint32_t i) { return is_ready[i]; });
+      if (!can_start || IsControlFlow(x->opcode())) continue;
+      int64_t bytes = 0;
+      for (uint32_t buffer : graph_.allocates[node]) bytes += graph_.buffers[buffer].bytes;
+      is_ready[node] = x->opcode() == Opcode::kParameter || bytes <= kAddressBytes;
+      graph_.starts_early[node] = x->shape()->IsArray() && IsTransfer(x) && !host->Has(x);
+    }
+    for (uint32_t node = static_cast<uint32_t>(graph_.nodes.size()); node-- > 0;) {
+      if (!graph_.starts_early[node]) continue;
+      for (uint32_t before : graph_.predecessors[node]) graph_.starts_early[before] = true;
+    }
   }
 
   void AddOverwrites(uint32_t number) {

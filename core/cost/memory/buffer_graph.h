@@ -37,6 +37,7 @@ struct Buffer {
   uint32_t leaf = 0;                   // of the owner's shape
   int64_t bytes = 0;
   bool is_loop_invariant = false;  // a loop carries it unchanged
+  bool is_sliced = false;          // an argument of which parts are read
 };
 
 // What a caller must know of a callee: for each leaf of its result the leaf of its parameters (in
@@ -67,6 +68,8 @@ struct BufferGraph {
   AdjacencyLists overwrites;    // buffer -> those whose memory it may take over, best first
   std::vector<uint32_t> parameter_leaves;  // buffers
   std::vector<uint32_t> root_leaves;
+  // By node: a copy from the host that needs nothing but arguments, and what it needs.
+  std::vector<bool> starts_early;
   std::vector<BranchHome> branch_homes;  // in text order; an operand is home to one result
 
   bool IsParameter(uint32_t buffer) const {
@@ -83,6 +86,8 @@ struct BufferGraphOptions {
   bool counts_host = false;
   // All-reduces write their results over operands that die there.
   bool all_reduces_in_place = false;
+  // Copies from the host start as soon as they can.
+  bool host_copies_start_early = false;
   FusionOptions fusion;
 };
 

@@ -94,8 +94,9 @@ int64_t ElementsInTpuTiles(const std::vector<int64_t>& dims) {
 }  // namespace
 
 bool IsInFastMemory(const Shape* leaf) {
-  return leaf->IsArray() && leaf->layout() != nullptr &&
-         leaf->layout()->tail.find("S(1)") != std::string_view::npos;
+  if (!leaf->IsArray() || leaf->layout() == nullptr) return false;
+  const std::string_view tail = leaf->layout()->tail;
+  return tail.find("S(1)") != std::string_view::npos || tail.find("S(3)") != std::string_view::npos;
 }
 
 int64_t BufferBytes(const Shape* leaf, Tiling tiling) {

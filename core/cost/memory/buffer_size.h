@@ -22,8 +22,8 @@ enum class Tiling : uint8_t {
 // them do not overflow. An unbounded dimension counts as none.
 int64_t BufferBytes(const Shape* leaf, Tiling tiling);
 
-// True if a layout of a compiled text puts the array into the chip's fast memory, `S(1)`: it is not
-// in the memory that a program has to fit, and reading it is no traffic.
+// True if a layout of a compiled text puts the array into the chip's fast memory, `S(1)` or, on a
+// TPU v4, `S(3)`: it is not in the memory that a program has to fit, and reading it is no traffic.
 bool IsInFastMemory(const Shape* leaf);
 
 // Of every leaf of a shape, in pre-order.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "ir/op_traits.h"
+
 namespace gshard {
 namespace {
 
@@ -25,7 +27,7 @@ class LivenessWalk {
     result_.inner.assign(order_.size() + 1, 0);
     AddParameters();
     for (uint32_t step = 0; step < end_; ++step) Allocate(step);
-    if (!context_.copies_are_explicit) AddFinalCopies();
+    context_.copies_are_explicit ? PlaceResults() : AddFinalCopies();
     FindPeak();
     return std::move(result_);
   }
@@ -39,7 +41,11 @@ class LivenessWalk {
         last_use_[buffer] = defined_[buffer] = step;
       for (uint32_t buffer : graph_.reads[order_[step]]) last_use_[buffer] = step;
     }
-    for (uint32_t buffer : graph_.root_leaves) last_use_[buffer] = end_;
+    is_result_.assign(graph_.buffers.size(), false);
+    for (uint32_t buffer : graph_.root_leaves) {
+      last_use_[buffer] = end_;
+      is_result_[buffer] = true;
+    }
   }
 
   // Where a result has to end: the parameter's buffer.
@@ -63,7 +69,14 @@ class LivenessWalk {
   void AddRange(uint32_t buffer, uint32_t first, uint32_t last, bool is_copy = false) {
     if (!is_copy) result_.range_of[buffer] = static_cast<uint32_t>(result_.ranges.size());
     holder_.push_back(buffer);
-    result_.ranges.push_back({buffer, graph_.buffers[buffer].bytes, first, last, is_copy});
+    result_.ranges.push_back({buffer, BytesOf(buffer), first, last, is_copy});
+  }
+
+  bool IsInFastMemory(uint32_t buffer) const {
+    return !context_.in_fast_memory.empty() && context_.in_fast_memory[buffer];
+  }
+  int64_t BytesOf(uint32_t buffer) const {
+    return IsInFastMemory(buffer) ? 0 : graph_.buffers[buffer].bytes;
   }
 
   // Parameters exist from the start on, wherever the order puts them.
@@ -73,7 +86,8 @@ class LivenessWalk {
       uint32_t buffer = graph_.parameter_leaves[i];
       Ownership ownership = context_.parameters[i];
       bool owned = ownership == Ownership::kOwned;
-      AddRange(buffer, 0, owned ? last_use_[buffer] : end_);
+      const bool waits = context_.returns_to_runtime && context_.donations_wait;
+      AddRange(buffer, 0, owned && !waits ? last_use_[buffer] : end_);
       overwritable_[buffer] = ownership != Ownership::kPinned;
     }
   }
@@ -89,8 +103,9 @@ class LivenessWalk {
         result_.ranges.back().bytes = 0;
       } else if (!TakeOver(buffer, step)) {
         AddRange(buffer, step, last_use_[buffer]);
-        fresh += graph_.buffers[buffer].bytes;
+        fresh += BytesOf(buffer);
       }
+      if (IsReserved(buffer)) result_.ranges[result_.range_of[buffer]].first = 0;
       if (x->opcode() == Opcode::kConstant) overwritable_[buffer] = false;
     }
     int64_t extra = context_.callees_extra[node];
@@ -107,19 +122,45 @@ class LivenessWalk {
     return last_use_[home] < step && holder_[result_.range_of[home]] == home;
   }
 
+  // Does a loop or an update in place make it? A chain of these ends as the result.
+  bool IsUpdate(uint32_t buffer) const {
+    const Opcode opcode = graph_.buffers[buffer].owner->opcode();
+    return opcode == Opcode::kWhile || MotionOf(opcode) == Motion::kUpdates ||
+           opcode == Opcode::kScatter;
+  }
+
+  // A result whose memory the runtime allocates before the program starts. Of calls and branches
+  // the memory is counted where they make it.
+  bool IsReserved(uint32_t buffer) const {
+    return context_.returns_to_runtime && context_.donations_wait && last_use_[buffer] == end_ &&
+           is_result_[buffer] && home_[buffer] == kNoRange &&
+           !IsArgument(result_.range_of[buffer]) &&
+           !(IsControlFlow(graph_.buffers[buffer].owner->opcode()) &&
+             graph_.buffers[buffer].owner->opcode() != Opcode::kWhile);
+  }
+
   bool TakeOver(uint32_t buffer, uint32_t step) {
     uint32_t chosen = kNoRange;
+    const bool is_result =
+        context_.donations_wait && context_.returns_to_runtime && is_result_[buffer];
+    if (context_.collectives_apart && IsCollective(graph_.buffers[buffer].owner->opcode())) {
+      return false;
+    }
     for (uint32_t candidate : graph_.overwrites[buffer]) {
       uint32_t range = result_.range_of[candidate];
       // The candidate holds the memory still, and nobody reads it later.
       bool dies = last_use_[candidate] == step && holder_[range] == candidate;
       if (!dies || !overwritable_[candidate]) continue;
+      if (IsInFastMemory(candidate) != IsInFastMemory(buffer)) continue;
       // XLA gives what a loop reads no memory of a donated argument.
       if (graph_.buffers[buffer].is_loop_invariant && context_.returns_to_runtime &&
           IsArgument(range)) {
         continue;
       }
       bool is_home = result_.ranges[range].buffer == home_[buffer];
+      // What is given back is in memory of its own, unless loops and updates made it in place.
+      const bool is_kept_apart = context_.donations_wait && (IsArgument(range) || is_result);
+      if (!is_home && is_kept_apart && !IsUpdate(buffer)) continue;
       if (chosen == kNoRange || is_home) chosen = range;
       if (is_home) break;
     }
@@ -129,6 +170,15 @@ class LivenessWalk {
     holder_[chosen] = buffer;
     range.last = std::max(range.last, last_use_[buffer]);
     return true;
+  }
+
+  // In a compiled text a result is where its compiler put it: in the argument donated for it.
+  void PlaceResults() {
+    if (!context_.returns_to_runtime || !context_.donations_wait) return;
+    for (size_t i = 0; i < context_.root_place.size(); ++i) {
+      const uint32_t range = result_.range_of[graph_.root_leaves[i]];
+      if (context_.root_place[i] >= 0 && !IsArgument(range)) result_.ranges[range].bytes = 0;
+    }
   }
 
   // Results that cannot stay where they were computed.
@@ -143,6 +193,9 @@ class LivenessWalk {
         uint32_t home_range = result_.range_of[home];
         if (home_range == range && !taken[range]) {
           taken[range] = true;  // updated in place
+        } else if (HomeWaits(home, home_range) && !taken[range] && !IsArgument(range)) {
+          taken[range] = true;  // computed there, or copied to where nothing else is
+          if (last_use_[home] < result_.ranges[range].first) result_.ranges[range].bytes = 0;
         } else if (result_.ranges[home_range].last < defined_[value] && !taken[range]) {
           taken[range] = true;  // the home was free by then: it is computed there
         } else {
@@ -155,12 +208,24 @@ class LivenessWalk {
       if (is_own) {
         taken[range] = true;
       } else {
-        AddRange(value, end_, end_, /*is_copy=*/true);
+        AddRange(value, context_.donations_wait ? 0 : end_, end_, /*is_copy=*/true);
       }
     }
   }
 
+  // Is the home of a result an argument's memory that nothing else was given?
+  bool HomeWaits(uint32_t home, uint32_t home_range) const {
+    return context_.returns_to_runtime && context_.donations_wait && holder_[home_range] == home;
+  }
+
   bool IsArgument(uint32_t range) const { return graph_.IsParameter(result_.ranges[range].buffer); }
+
+  // Is nothing made then that takes memory?
+  bool IsIdle(uint32_t step) const {
+    if (graph_.nodes[order_[step]]->opcode() == Opcode::kParameter) return true;
+    const auto made = graph_.allocates[order_[step]];
+    return std::ranges::all_of(made, [&](uint32_t buffer) { return BytesOf(buffer) == 0; });
+  }
 
   void FindPeak() {
     std::vector<int64_t> change(order_.size() + 2, 0);
@@ -172,10 +237,12 @@ class LivenessWalk {
     result_.peak_bytes = -1;
     for (uint32_t step = 0; step <= end_; ++step) {
       live += change[step];
-      if (live + result_.inner[step] > result_.peak_bytes) {
-        result_.peak_bytes = live + result_.inner[step];
-        result_.peak_step = step;
-      }
+      const int64_t bytes = live + result_.inner[step];
+      const bool is_first_work =
+          bytes == result_.peak_bytes && step < end_ && IsIdle(result_.peak_step) && !IsIdle(step);
+      if (bytes <= result_.peak_bytes && !is_first_work) continue;
+      result_.peak_bytes = bytes;
+      result_.peak_step = step;
     }
   }
 
@@ -185,7 +252,7 @@ class LivenessWalk {
   uint32_t end_;
   Liveness result_;
   std::vector<uint32_t> last_use_, defined_;  // by buffer
-  std::vector<bool> overwritable_;
+  std::vector<bool> is_result_, overwritable_;
   std::vector<uint32_t> home_;           // by buffer: the parameter's it has to end in, or kNoRange
   std::vector<int32_t> callers_memory_;  // by buffer: CallContext::home; empty without any
   std::vector<uint32_t> holder_;         // by range: the buffer whose value it has at present

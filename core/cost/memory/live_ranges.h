@@ -31,8 +31,13 @@ struct CallContext {
   // Per root leaf of a branch: the caller's memory that it may be computed in (BranchHome), as the
   // parameter leaf whose memory that is. Empty: of none.
   std::vector<int32_t> home;
-  bool returns_to_runtime = false;   // the entry: each result needs memory of its own
+  bool returns_to_runtime = false;  // the entry: each result needs memory of its own
+  // Results have their memory from the start on, donated or not, and nothing else is in it.
+  bool donations_wait = false;
   bool copies_are_explicit = false;  // compiled text: adds no copies
+  std::vector<bool> in_fast_memory;  // by buffer: it takes nothing; empty: none
+  // What a collective makes may be elsewhere than its operands (fast_memory.h).
+  bool collectives_apart = false;
   // Per node: the peak of the computations it calls beyond what it gives them.
   std::vector<int64_t> callees_extra;
 };

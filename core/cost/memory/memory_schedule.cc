@@ -211,6 +211,12 @@ Order SinkToUsers(const ScheduleInput& input, const Order& order) {
   return sunk;
 }
 
+// What starts early, in front.
+void StartEarly(const BufferGraph& graph, Order& order) {
+  if (graph.starts_early.empty()) return;
+  std::ranges::stable_partition(order, [&](uint32_t node) { return graph.starts_early[node]; });
+}
+
 }  // namespace
 
 Order TextOrder(const BufferGraph& graph) {
@@ -231,6 +237,7 @@ Order MinimizeMemory(const BufferGraph& graph, const CallContext& context) {
   int64_t least = INT64_MAX;
   for (size_t i = 0; i < orders.size(); ++i) {
     CheckInternal(orders[i].size() == graph.nodes.size(), "a schedule lost instructions");
+    StartEarly(graph, orders[i]);
     int64_t peak = ComputeLiveness(graph, orders[i], context).peak_bytes;
     if (peak >= least) continue;
     least = peak;

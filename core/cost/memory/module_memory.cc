@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/cost/memory/fast_memory.h"
 #include "core/cost/memory/memory_schedule.h"
 #include "ir/op_traits.h"
 
@@ -125,9 +126,13 @@ void ModuleMemory::FindCallKinds() {
 
 void ModuleMemory::Analyze(const Computation& computation) {
   ComputationMemory& result = computations_[&computation];
-  BufferGraphOptions graph_options{module_.header().is_scheduled, options_.tiling,
-                                   options_.by_sharding, options_.counts_host,
-                                   options_.all_reduces_in_place, options_.fusion};
+  BufferGraphOptions graph_options{module_.header().is_scheduled,
+                                   options_.tiling,
+                                   options_.by_sharding,
+                                   options_.counts_host,
+                                   options_.all_reduces_in_place,
+                                   options_.host_copies_start_early,
+                                   options_.fusion};
   result.graph = MakeBufferGraph(computation, users_, graph_options, facts_);
   result.context = ContextOf(result.graph);
   for (uint32_t buffer : result.graph.parameter_leaves)
@@ -141,6 +146,28 @@ void ModuleMemory::FindOrder(ComputationMemory& memory) const {
   memory.order = module_.header().is_scheduled ? TextOrder(memory.graph)
                                                : MinimizeMemory(memory.graph, memory.context);
   memory.liveness = ComputeLiveness(memory.graph, memory.order, memory.context);
+  if (options_.fast_memory_bytes > 0 && !IsCompiled(module_)) UseFastMemory(memory);
+}
+
+void ModuleMemory::UseFastMemory(ComputationMemory& memory) const {
+  CallContext& context = memory.context;
+  context.in_fast_memory.clear();
+  std::vector<int64_t> callees;  // by node
+  for (const Instruction* x : memory.graph.nodes) {
+    int64_t most = 0;
+    if (CallsWithOwnMemory(x->opcode())) {
+      for (const Computation* callee : x->called()) most = std::max(most, Of(callee).fast_bytes);
+    }
+    callees.push_back(most);
+  }
+  context.collectives_apart = true;
+  const Liveness apart = ComputeLiveness(memory.graph, memory.order, context);
+  context.collectives_apart = false;
+  FastMemoryPlan plan = PlanFastMemory(memory.graph, memory.order, apart, context, callees,
+                                       options_.fast_memory_bytes);
+  memory.fast_bytes = plan.peak_bytes;
+  context.in_fast_memory = std::move(plan.holds);
+  memory.liveness = ComputeLiveness(memory.graph, memory.order, context);
 }
 
 namespace {
@@ -239,6 +266,7 @@ CallContext ModuleMemory::ContextOf(const BufferGraph& graph) const {
   size_t leaves = graph.parameter_leaves.size();
   if (graph.computation == module_.entry()) {
     context.returns_to_runtime = true;
+    context.donations_wait = options_.donations_wait;
     PlaceEntryResults(graph, context);
   } else {
     CallKind kind = kinds_.at(graph.computation);

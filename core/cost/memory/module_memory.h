@@ -18,6 +18,7 @@ struct ComputationMemory {
   Order order;
   Liveness liveness;
   int64_t parameter_bytes = 0;
+  int64_t fast_bytes = 0;  // the most that it and what it calls have in the chip's fast memory
   // Its peak beyond its parameters.
   int64_t extra() const { return liveness.peak_bytes - parameter_bytes; }
 };
@@ -47,6 +48,7 @@ class ModuleMemory {
   void FindCallKinds();
   void Analyze(const Computation& computation);
   void FindOrder(ComputationMemory& memory) const;
+  void UseFastMemory(ComputationMemory& memory) const;
   void PlaceBranchResults(ComputationMemory& memory);
   std::map<const Computation*, std::vector<int32_t>> HomesOfBranches(
       const BufferGraph& graph, std::vector<bool>& placed) const;

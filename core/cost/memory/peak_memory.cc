@@ -11,6 +11,7 @@
 #include "core/cost/memory/module_memory.h"
 #include "core/transforms/collective_combiner.h"
 #include "core/transforms/inline_calls.h"
+#include "core/transforms/loop_stack_casts.h"
 #include "ir/dims.h"
 #include "ir/traversal.h"
 
@@ -33,6 +34,7 @@ class MemoryReporter {
     const ComputationMemory& entry = memory_.entry();
     report.peak_bytes = entry.liveness.peak_bytes;
     report.argument_bytes = entry.parameter_bytes;
+    report.fast_peak_bytes = entry.fast_bytes;
     report.output_bytes = OutputBytes(entry);
     report.temp_bytes =
         std::max<int64_t>(0, report.peak_bytes - report.argument_bytes - report.output_bytes);
@@ -208,26 +210,29 @@ class MemoryReporter {
 
 // What a compiler changes before it schedules.
 struct CompilerChanges {
-  bool inlines_calls = false, combines_all_reduces = false;
+  bool inlines_calls = false, combines_all_reduces = false, casts_stacks = false;
 
-  explicit CompilerChanges(const Module& module) {
+  CompilerChanges(const Module& module, const MemoryOptions& options) {
     if (module.header().is_scheduled) return;
-    int64_t calls = 0, all_reduces = 0;
+    int64_t calls = 0, all_reduces = 0, loops = 0;
     for (const Computation* computation : module.computations()) {
       for (const Instruction* x : computation->instructions()) {
         calls += x->opcode() == Opcode::kCall;
         all_reduces += x->opcode() == Opcode::kAllReduce;
+        loops += x->opcode() == Opcode::kWhile;
       }
     }
     inlines_calls = calls > 0;
     combines_all_reduces = all_reduces > 1;
+    casts_stacks = options.rounds_dot_operands && options.fusion.fuses_into_dots && loops > 0;
   }
-  bool Any() const { return inlines_calls || combines_all_reduces; }
+  bool Any() const { return inlines_calls || combines_all_reduces || casts_stacks; }
 
   void ApplyTo(Module& module, const MemoryOptions& options) const {
     if (inlines_calls && CheckInlinedSize(module) && InlineCalls(module)) {
       RemoveDeadCode(module);
     }
+    if (casts_stacks) CastLoopStacks(module);
     if (combines_all_reduces) {
       CombineOptions combine{options.combine_bytes, std::numeric_limits<int64_t>::max()};
       CombineCollectives(module, Opcode::kAllReduce, combine);
@@ -245,7 +250,7 @@ std::string_view BufferClassName(BufferClass kind) {
 
 MemoryReport PeakMemory(const Module& module, const MemoryOptions& options) {
   std::shared_ptr<Module> compiled;  // null: the module as it is
-  if (const CompilerChanges changes(module); changes.Any()) {
+  if (const CompilerChanges changes(module, options); changes.Any()) {
     compiled = module.Clone();
     changes.ApplyTo(*compiled, options);
   }
@@ -257,6 +262,7 @@ MemoryReport PeakMemory(const Module& module, const MemoryOptions& options) {
   if (memory.HasHost()) {
     MemoryOptions of_host = options;
     of_host.counts_host = true;
+    of_host.fast_memory_bytes = 0;
     const ModuleMemory host(compiled ? *compiled : module, of_host);
     report.host_peak_bytes = host.entry().liveness.peak_bytes;
   }
@@ -265,7 +271,8 @@ MemoryReport PeakMemory(const Module& module, const MemoryOptions& options) {
 }
 
 int64_t PeakBytes(Module& module, const MemoryOptions& options) {
-  if (const CompilerChanges changes(module); changes.Any()) changes.ApplyTo(module, options);
+  if (const CompilerChanges changes(module, options); changes.Any())
+    changes.ApplyTo(module, options);
   return ModuleMemory(module, options).entry().liveness.peak_bytes;
 }
 

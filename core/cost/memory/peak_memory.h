@@ -57,6 +57,7 @@ struct MemoryReport {
   int64_t output_bytes = 0;           // those that do not share an argument's memory
   int64_t temp_bytes = 0;             // peak without arguments and outputs
   int64_t host_peak_bytes = 0;        // of what lies in the host's memory: not among the others
+  int64_t fast_peak_bytes = 0;        // in the chip's fast memory: not among the others
   std::vector<LiveBuffer> at_peak;    // largest first; adds up to peak_bytes
   const Instruction* peak = nullptr;  // runs then; null: the end of the program
   std::vector<MemoryPoint> curve;     // in order of execution
@@ -88,6 +89,12 @@ struct MemoryOptions {
   int64_t combine_bytes = INT64_MAX;
   // All-reduces write their results over operands that die there, as XLA's for TPUs do.
   bool all_reduces_in_place = false;
+  // Copies from the host start as soon as they can, and donated memory is for results alone: so
+  // XLA's for TPUs.
+  bool host_copies_start_early = false;
+  bool donations_wait = false;
+  // What the chip's compiler may keep in fast memory (fast_memory.h); 0: it keeps nothing there.
+  int64_t fast_memory_bytes = 0;
   // By group of devices: names of branches' computations that none of them ever runs.
   std::vector<std::vector<std::string>> never_run;
 };
