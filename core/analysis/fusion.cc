@@ -379,7 +379,8 @@ class FusionBuilder {
   bool CanFuse(const Instruction* x, Role role) {
     if (!x->shape()->IsArray() || !MayJoinCalls(x, role)) return false;
     KernelList kernels = KernelsOfUsers(x);
-    if (kernels.empty() || kernels[0] == kOutside) return false;
+    if (kernels.empty()) return false;
+    if (kernels[0] == kOutside) return JoinsReader(x, role, kernels);
     for (int32_t kernel : kernels) {
       if (!Accepts(drafts_[static_cast<size_t>(kernel)], x, role)) return false;
     }
@@ -457,13 +458,16 @@ class FusionBuilder {
       const bool is_made = operand->opcode() == Opcode::kIota || operand->shape()->rank() == 0;
       read += is_sliced ? made : is_made ? 0 : operand->shape()->byte_size();
     }
-    return std::min(read, BytesBehind(x)) <= made + made / 8;
+    if (options_.fuses_into_dots) read = std::min(read, BytesBehind(x));
+    return read <= made + made / 8;
   }
 
   // What is read to compute x from what its elementwise chain starts at: of a saved gelu' that is a
-  // polynomial and a tanh of one array, that array.
+  // polynomial and a tanh of one array, that array. What is small beside x is read as it is: a mask
+  // made of positions.
   int64_t BytesBehind(const Instruction* x) const {
     constexpr size_t kMaxChain = 32;
+    const int64_t made = x->shape()->byte_size();
     int64_t bytes = 0;
     std::vector<const Instruction*> pending = {x}, seen;
     while (!pending.empty()) {
@@ -473,7 +477,8 @@ class FusionBuilder {
       if (seen.size() == kMaxChain) return INT64_MAX;
       seen.push_back(value);
       const Role role = IsAlias(value) ? Role::kElementwise : RoleOf(value);
-      if (role == Role::kElementwise || value->opcode() == Opcode::kBroadcast) {
+      const bool is_small = value->shape()->IsArray() && 8 * value->shape()->byte_size() <= made;
+      if (!is_small && (role == Role::kElementwise || value->opcode() == Opcode::kBroadcast)) {
         pending.insert(pending.end(), value->operands().begin(), value->operands().end());
       } else if (role != Role::kCheap && value->shape()->IsArray() && value->shape()->rank() > 0) {
         bytes += value->shape()->byte_size();
@@ -486,7 +491,7 @@ class FusionBuilder {
   // computes it anyway: an output beside its own.
   bool JoinsFirstUser(const Instruction* x, Role role, const KernelList& kernels) {
     if (!options_.copies_values) return false;
-    if (role != Role::kElementwise || kernels[0] == kOutside) return false;
+    if (role != Role::kElementwise) return false;
     const int32_t first = kernels.back();
     Draft& draft = drafts_[static_cast<size_t>(first)];
     const Instruction* root = draft.kernel.root;
@@ -498,6 +503,18 @@ class FusionBuilder {
     draft.kernel.members.push_back(x);
     kernels_of_[model_.Index(x)] = {first};
     return true;
+  }
+
+  // What is to be in memory anyway, a result or what a collective sends, is written by the first
+  // kernel that computes with it, too: Adam's moments and parameters are one kernel on TPUs.
+  bool JoinsReader(const Instruction* x, Role role, const KernelList& kernels) {
+    if (!options_.fuses_into_dots || kernels.size() < 2) return false;
+    const Instruction* root = drafts_[static_cast<size_t>(kernels.back())].kernel.root;
+    for (const Instruction* user : users_.of(x)) {
+      const bool is_outside = kernels_of_[model_.Index(user)].empty() || IsUpdatedBy(user, x);
+      if (is_outside && Needs(root, user)) return false;
+    }
+    return JoinsFirstUser(x, role, kernels);
   }
 
   // Does `x` need `other`, directly or through others? Nothing found within a bound counts as yes.

@@ -370,10 +370,12 @@ class GraphBuilder {
   void FindSlicedArguments() {
     for (const Instruction* x : computation_.instructions()) {
       const Motion motion = MotionOf(x->opcode());
-      if (motion != Motion::kTakes && motion != Motion::kGathers) continue;
+      const bool is_part = motion == Motion::kTakes || motion == Motion::kGathers ||
+                           motion == Motion::kUpdates || x->opcode() == Opcode::kScatter;
+      if (!is_part) continue;
       const Instruction* of = x->operand(0);
       while (of->opcode() == Opcode::kReshape || of->opcode() == Opcode::kCopy) of = of->operand(0);
-      if (of->opcode() != Opcode::kParameter || !of->shape()->IsArray()) continue;
+      if (!of->shape()->IsArray() || IsFused(of)) continue;
       graph_.buffers[LeavesOf(of)[0]].is_sliced = true;
     }
   }
@@ -453,6 +455,14 @@ class GraphBuilder {
     return home;
   }
 
+  // On TPUs, is x a second result of another value's kernel? Such are in place only where they are
+  // given back in a donated argument's memory.
+  bool IsWrittenBeside(const Instruction* x) const {
+    if (!fusion_ || !options_.fusion.fuses_into_dots || results_.contains(x)) return false;
+    const FusionKernel* kernel = fusion_->KernelOf(x);
+    return kernel != nullptr && kernel->root != x;
+  }
+
   template <typename Offer>
   void OfferInputs(const Instruction* x, uint32_t leaf, const Offer& offer) {
     if (x->opcode() == Opcode::kFusion) return OfferFusionInputs(x, leaf, offer);
@@ -467,6 +477,7 @@ class GraphBuilder {
       if (!IsFused(operand)) offer(LeavesOf(operand)[0]);
       return;
     }
+    if (IsWrittenBeside(x)) return;
     std::vector<OperandLeaf> inputs =
         InPlaceInputs(x, leaf, [this](const Instruction* value) { return !IsFused(value); });
     for (const OperandLeaf& input : inputs) {

@@ -37,7 +37,7 @@ struct Buffer {
   uint32_t leaf = 0;                   // of the owner's shape
   int64_t bytes = 0;
   bool is_loop_invariant = false;  // a loop carries it unchanged
-  bool is_sliced = false;          // an argument of which parts are read
+  bool is_sliced = false;          // parts of it are read or updated
 };
 
 // What a caller must know of a callee: for each leaf of its result the leaf of its parameters (in

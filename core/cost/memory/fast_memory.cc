@@ -63,19 +63,19 @@ class Planner {
           const CallContext& context)
       : graph_(graph), order_(order), liveness_(liveness), context_(context) {}
 
-  FastMemoryPlan Run(std::span<const int64_t> callees, int64_t capacity) {
-    AddRanges();
+  FastMemoryPlan Run(const FastMemoryLimits& limits) {
+    AddRanges(limits.carried);
     for (uint32_t step = 0; step < order_.size(); ++step) AddAccesses(step);
     FastMemoryPlan plan;
     plan.holds.assign(graph_.buffers.size(), false);
     UsedBytes used(order_.size() + 1);
     for (uint32_t step = 0; step < order_.size(); ++step) {
-      const int64_t inner = callees[order_[step]];
+      const int64_t inner = limits.callees[order_[step]];
       if (inner > 0) used.Add(step, step, inner);
     }
     std::vector<bool> is_kept(candidates_.size(), false);
     for (const Candidate& value : BestFirst()) {
-      if (used.Most(value.first, value.last) + value.bytes > capacity) continue;
+      if (used.Most(value.first, value.last) + value.bytes > limits.capacity) continue;
       used.Add(value.first, value.last, value.bytes);
       is_kept[value.range] = !value.is_copy;
     }
@@ -87,7 +87,7 @@ class Planner {
   }
 
  private:
-  void AddRanges() {
+  void AddRanges(const std::vector<bool>& carried) {
     candidates_.resize(liveness_.ranges.size());
     for (uint32_t i = 0; i < candidates_.size(); ++i) {
       const LiveRange& range = liveness_.ranges[i];
@@ -105,14 +105,16 @@ class Planner {
       value.first = UINT32_MAX;
       value.last = 0;
     }
-    // Results are in the memory of whoever gets them.
+    // Results are in the memory of whoever gets them; what a loop carries is copied there.
+    const bool is_body = !context_.returns_to_runtime && !context_.root_place.empty();
     for (uint32_t buffer : graph_.root_leaves) {
       Candidate& value = candidates_[liveness_.range_of[buffer]];
-      if (!value.is_copy) value.is_barred = true;
+      if (!value.is_copy && !is_body) value.is_barred = true;
     }
     for (size_t b = 0; b < graph_.buffers.size(); ++b) {
       const Instruction* owner = graph_.buffers[b].owner;
-      if (IsControlFlow(owner->opcode())) candidates_[liveness_.range_of[b]].is_barred = true;
+      if (IsControlFlow(owner->opcode()) && !carried[b])
+        candidates_[liveness_.range_of[b]].is_barred = true;
     }
   }
 
@@ -120,10 +122,16 @@ class Planner {
     const uint32_t node = order_[step];
     const Instruction* x = graph_.nodes[node];
     if (graph_.allocates[node].empty()) return;
-    // What a loop only reads it reads in parts, trip by trip; it needs the room for its own values.
     if (IsControlFlow(x->opcode())) {
+      // What a loop only reads it reads in parts, trip by trip; it needs the room for its own
+      // values. What it carries it reads and writes.
       for (uint32_t buffer : graph_.reads[node]) {
-        candidates_[liveness_.range_of[buffer]].is_barred = true;
+        Candidate& value = candidates_[liveness_.range_of[buffer]];
+        const bool starts_carry = x->opcode() == Opcode::kWhile && IsTakenOver(buffer, node);
+        if (!starts_carry) value.is_barred = true;
+      }
+      for (uint32_t buffer : graph_.allocates[node]) {
+        candidates_[liveness_.range_of[buffer]].accesses += 2;
       }
       return;
     }
@@ -133,6 +141,13 @@ class Planner {
                         x->opcode() != Opcode::kCustomCall;
     for (uint32_t buffer : graph_.reads[node]) AddAccess(buffer, step, counts);
     for (uint32_t buffer : graph_.allocates[node]) AddAccess(buffer, step, counts);
+  }
+
+  // Has a result of the node the memory of this buffer?
+  bool IsTakenOver(uint32_t buffer, uint32_t node) const {
+    return std::ranges::any_of(graph_.allocates[node], [&](uint32_t made) {
+      return liveness_.range_of[made] == liveness_.range_of[buffer];
+    });
   }
 
   void AddAccess(uint32_t buffer, uint32_t step, bool counts) {
@@ -173,8 +188,8 @@ class Planner {
 
 FastMemoryPlan PlanFastMemory(const BufferGraph& graph, std::span<const uint32_t> order,
                               const Liveness& liveness, const CallContext& context,
-                              std::span<const int64_t> callees, int64_t capacity) {
-  return Planner(graph, order, liveness, context).Run(callees, capacity);
+                              const FastMemoryLimits& limits) {
+  return Planner(graph, order, liveness, context).Run(limits);
 }
 
 }  // namespace gshard

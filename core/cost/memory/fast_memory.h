@@ -20,11 +20,17 @@ struct FastMemoryPlan {
   int64_t peak_bytes = 0;   // of its own and of what it calls
 };
 
-// `liveness`: of that order, collectives not in place, nothing in fast memory. `callees`: per node
-// what the computations that it calls have in fast memory. O(n log n) in buffers and steps.
+struct FastMemoryLimits {
+  int64_t capacity = 0;
+  std::vector<int64_t> callees;  // per node: what the computations that it calls have there
+  std::vector<bool> carried;     // by buffer: a loop carries it and reads it as a whole
+};
+
+// `liveness`: of that order, collectives not in place, nothing in fast memory. O(n log n) in
+// buffers and steps.
 FastMemoryPlan PlanFastMemory(const BufferGraph& graph, std::span<const uint32_t> order,
                               const Liveness& liveness, const CallContext& context,
-                              std::span<const int64_t> callees, int64_t capacity);
+                              const FastMemoryLimits& limits);
 
 }  // namespace gshard
 

@@ -160,7 +160,8 @@ class LivenessWalk {
       bool is_home = result_.ranges[range].buffer == home_[buffer];
       // What is given back is in memory of its own, unless loops and updates made it in place.
       const bool is_kept_apart = context_.donations_wait && (IsArgument(range) || is_result);
-      if (!is_home && is_kept_apart && !IsUpdate(buffer)) continue;
+      const bool may_be_elsewhere = context_.collectives_apart && is_result_[buffer];
+      if (!is_home && (is_kept_apart || may_be_elsewhere) && !IsUpdate(buffer)) continue;
       if (chosen == kNoRange || is_home) chosen = range;
       if (is_home) break;
     }
@@ -191,7 +192,9 @@ class LivenessWalk {
       if (place >= 0) {
         uint32_t home = graph_.parameter_leaves[static_cast<size_t>(place)];
         uint32_t home_range = result_.range_of[home];
-        if (home_range == range && !taken[range]) {
+        if (IsInFastMemory(value) && !IsInFastMemory(home)) {
+          AddRange(home, end_, end_, /*is_copy=*/true);
+        } else if (home_range == range && !taken[range]) {
           taken[range] = true;  // updated in place
         } else if (HomeWaits(home, home_range) && !taken[range] && !IsArgument(range)) {
           taken[range] = true;  // computed there, or copied to where nothing else is

@@ -36,7 +36,7 @@ struct CallContext {
   bool donations_wait = false;
   bool copies_are_explicit = false;  // compiled text: adds no copies
   std::vector<bool> in_fast_memory;  // by buffer: it takes nothing; empty: none
-  // What a collective makes may be elsewhere than its operands (fast_memory.h).
+  // What a collective makes, and results, may be elsewhere than operands (fast_memory.h).
   bool collectives_apart = false;
   // Per node: the peak of the computations it calls beyond what it gives them.
   std::vector<int64_t> callees_extra;

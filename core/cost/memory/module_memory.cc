@@ -142,32 +142,66 @@ void ModuleMemory::Analyze(const Computation& computation) {
   facts_[&computation] = FactsOf(result);
 }
 
-void ModuleMemory::FindOrder(ComputationMemory& memory) const {
+void ModuleMemory::FindOrder(ComputationMemory& memory) {
   memory.order = module_.header().is_scheduled ? TextOrder(memory.graph)
                                                : MinimizeMemory(memory.graph, memory.context);
   memory.liveness = ComputeLiveness(memory.graph, memory.order, memory.context);
   if (options_.fast_memory_bytes > 0 && !IsCompiled(module_)) UseFastMemory(memory);
 }
 
-void ModuleMemory::UseFastMemory(ComputationMemory& memory) const {
+void ModuleMemory::UseFastMemory(ComputationMemory& memory) {
   CallContext& context = memory.context;
   context.in_fast_memory.clear();
-  std::vector<int64_t> callees;  // by node
-  for (const Instruction* x : memory.graph.nodes) {
+  FastMemoryLimits limits;
+  limits.capacity = options_.fast_memory_bytes;
+  limits.carried.assign(memory.graph.buffers.size(), false);
+  for (uint32_t node = 0; node < memory.graph.nodes.size(); ++node) {
+    const Instruction* x = memory.graph.nodes[node];
     int64_t most = 0;
     if (CallsWithOwnMemory(x->opcode())) {
       for (const Computation* callee : x->called()) most = std::max(most, Of(callee).fast_bytes);
     }
-    callees.push_back(most);
+    limits.callees.push_back(most);
+    if (x->opcode() != Opcode::kWhile || calls_.at(x->called(1)) != 1) continue;
+    const BufferGraph& body = Of(x->called(1)).graph;
+    for (uint32_t buffer : memory.graph.allocates[node]) {
+      const uint32_t carry = body.parameter_leaves[memory.graph.buffers[buffer].leaf];
+      limits.carried[buffer] = !body.buffers[carry].is_sliced;
+    }
   }
   context.collectives_apart = true;
   const Liveness apart = ComputeLiveness(memory.graph, memory.order, context);
   context.collectives_apart = false;
-  FastMemoryPlan plan = PlanFastMemory(memory.graph, memory.order, apart, context, callees,
-                                       options_.fast_memory_bytes);
+  FastMemoryPlan plan = PlanFastMemory(memory.graph, memory.order, apart, context, limits);
   memory.fast_bytes = plan.peak_bytes;
   context.in_fast_memory = std::move(plan.holds);
+  TellLoops(memory);
   memory.liveness = ComputeLiveness(memory.graph, memory.order, context);
+}
+
+// Bodies of loops whose carries are in fast memory have them there, too.
+void ModuleMemory::TellLoops(ComputationMemory& memory) {
+  const std::vector<bool>& holds = memory.context.in_fast_memory;
+  for (uint32_t node = 0; node < memory.graph.nodes.size(); ++node) {
+    const Instruction* x = memory.graph.nodes[node];
+    if (x->opcode() != Opcode::kWhile || calls_.at(x->called(1)) != 1) continue;
+    ComputationMemory& body = computations_.at(x->called(1));
+    std::vector<bool>& inner = body.context.in_fast_memory;
+    bool changed = false;
+    for (uint32_t buffer : memory.graph.allocates[node]) {
+      const uint32_t leaf = memory.graph.buffers[buffer].leaf;
+      const uint32_t carry = body.graph.parameter_leaves[leaf];
+      const uint32_t next = body.graph.root_leaves[leaf];
+      if (inner[carry] == holds[buffer]) continue;
+      inner[carry] = holds[buffer];
+      if (!body.graph.IsParameter(next)) inner[next] = holds[buffer];
+      const int64_t bytes = body.graph.buffers[carry].bytes;
+      body.parameter_bytes += holds[buffer] ? -bytes : bytes;
+      changed = true;
+    }
+    if (changed) body.liveness = ComputeLiveness(body.graph, body.order, body.context);
+  }
+  memory.context.callees_extra = CalleesExtra(memory.graph);
 }
 
 namespace {

@@ -47,8 +47,9 @@ class ModuleMemory {
 
   void FindCallKinds();
   void Analyze(const Computation& computation);
-  void FindOrder(ComputationMemory& memory) const;
-  void UseFastMemory(ComputationMemory& memory) const;
+  void FindOrder(ComputationMemory& memory);
+  void UseFastMemory(ComputationMemory& memory);
+  void TellLoops(ComputationMemory& memory);
   void PlaceBranchResults(ComputationMemory& memory);
   std::map<const Computation*, std::vector<int32_t>> HomesOfBranches(
       const BufferGraph& graph, std::vector<bool>& placed) const;

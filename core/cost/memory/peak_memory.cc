@@ -199,7 +199,8 @@ class MemoryReporter {
       }
     }
     for (size_t i = 0; i < inner.size(); ++i) {
-      int64_t size = callee.graph.buffers[callee.graph.parameter_leaves[i]].bytes;
+      const uint32_t leaf = callee.graph.parameter_leaves[i];
+      const int64_t size = callee.liveness.ranges[callee.liveness.range_of[leaf]].bytes;
       bytes[static_cast<size_t>(inner[i])] -= size;
     }
     AddCurve(callee, inner, bytes, curve);
