@@ -44,6 +44,9 @@ struct FusionOptions {
   const ModuleAttention* attention = nullptr;
   // What lies on the host is no kernel's; null: nothing is known. Lives as long as the model.
   const HostMemory* host = nullptr;
+  // What a chain of elementwise operations starts at counts as what its value is made of, not the
+  // values on the way.
+  bool repeats_chains = true;
   // Elementwise operations of a model are fused only with those of the same function of a library
   // (jit(silu)), and with the statistics of a norm or softmax: each call is a kernel.
   bool fuses_calls = true;
