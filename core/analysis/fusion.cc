@@ -458,7 +458,7 @@ class FusionBuilder {
       const bool is_made = operand->opcode() == Opcode::kIota || operand->shape()->rank() == 0;
       read += is_sliced ? made : is_made ? 0 : operand->shape()->byte_size();
     }
-    if (options_.fuses_into_dots) read = std::min(read, BytesBehind(x));
+    if (options_.repeats_chains) read = std::min(read, BytesBehind(x));
     return read <= made + made / 8;
   }
 

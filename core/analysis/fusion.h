@@ -46,7 +46,7 @@ struct FusionOptions {
   const HostMemory* host = nullptr;
   // What a chain of elementwise operations starts at counts as what its value is made of, not the
   // values on the way.
-  bool repeats_chains = true;
+  bool repeats_chains = false;
   // Elementwise operations of a model are fused only with those of the same function of a library
   // (jit(silu)), and with the statistics of a norm or softmax: each call is a kernel.
   bool fuses_calls = true;
