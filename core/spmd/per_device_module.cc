@@ -65,9 +65,8 @@ Expected<void> Propagate(const DeviceGrid& devices, Module& module, PassContext&
   // Shardy splits them wherever it runs.
   const bool as_shardy =
       ModeFor(module, context.propagation.mode) == PropagationMode::kShardy;
-  const bool many = devices.partitions > 1;
-  const bool split = (options.split_constants || as_shardy) && many;
-  if (!as_shardy && many) {
+  const bool split = (options.split_constants || as_shardy) && devices.partitions > 1;
+  if (split && !as_shardy) {
     if (auto done = RunNamed("canonicalize", module, context, options); !done) return done;
   }
   if (split) {
@@ -100,7 +99,13 @@ Expected<DeviceGrid> CompleteShardings(Module& module, PassContext& context,
   if (devices.partitions == 1 && devices.replicas > 1) {
     context.diagnostics.push_back(NoteOnReplicas(devices.replicas));
   }
-  done = RunNamed("inline-calls", module, context, options);
+  // Where constants stay shared it matters which of them are one: XLA simplifies function by function
+  // and inlines later, so those of two functions are two.
+  if (options.propagate && !options.split_constants && devices.partitions > 1 &&
+      ModeFor(module, context.propagation.mode) == PropagationMode::kGspmd) {
+    done = RunNamed("canonicalize", module, context, options);
+  }
+  if (done) done = RunNamed("inline-calls", module, context, options);
   if (done && options.pad_dynamic_sizes) done = PadWherePossible(module, context, options);
   if (done && options.before_sharding) done = options.before_sharding(module);
   if (done && options.weight_update_sharding) {

@@ -22,7 +22,7 @@ struct PerDeviceOptions {
   int64_t num_partitions = 0;  // 0: as the module says
   bool propagate = true;       // false: shardings are taken as they are
   // Before propagation constants get a copy for each user. False: not before GSPMD's, as in XLA on
-  // CPU.
+  // CPU; the module is then simplified before its calls are inlined.
   bool split_constants = true;
   // Arrays of sizes known at run time: only as arrays of their bounds can they be cut. False: they
   // stay. So they do, with a warning, where the padder refuses them (W-DYNAMIC-001).

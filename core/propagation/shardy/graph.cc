@@ -342,6 +342,11 @@ class GraphMaker {
     size_t first = 0;
     for (int64_t i = 0; i < index; ++i) first += At(tuple->shape()->element(i)->leaf_count());
     ShareLeaves(x, *tuple, first);
+    // Of an element {replicated} is said; of a tuple's it also stands for no sharding.
+    const bool is_new = x.shape()->IsArray() && x.sharding() != nullptr &&
+                        graph_.first_leaf[x.id()] != kNoLeaves &&
+                        !graph_.tensors[At(LeafOf(x, 0).tensor)].HasSharding();
+    if (is_new) Annotate(x);
   }
 
   // One tensor a leaf, which the operand's flows into.

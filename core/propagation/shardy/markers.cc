@@ -1,11 +1,13 @@
 #include "core/propagation/shardy/markers.h"
 
 #include <algorithm>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "ir/custom_call.h"
 #include "ir/dims.h"
+#include "ir/shardy_attribute.h"
 #include "ir/traversal.h"
 
 namespace gshard::shardy {
@@ -98,9 +100,7 @@ bool ReplaceMarkers(Module& module, PropagationFindings* findings) {
   std::unordered_map<const Instruction*, Instruction*> replacement;
   for (Computation* computation : module.computations()) {
     const auto is_marker = [](const Instruction* x) {
-      return x->opcode() == Opcode::kCustomCall &&
-             (IsConstraint(*x) || IsCustomCallTo(*x, kShardBarrierFrom) ||
-              IsCustomCallTo(*x, kShardBarrierTo));
+      return x->opcode() == Opcode::kCustomCall && IsConstraint(*x);
     };
     if (std::ranges::none_of(computation->instructions(), is_marker)) continue;
     // New instructions are appended to the computation meanwhile.
@@ -149,6 +149,20 @@ bool ReplaceMarkers(Module& module, PropagationFindings* findings) {
     }
   }
   return !replacement.empty();
+}
+
+bool DropShardingAttributes(Module& module) {
+  bool changed = false;
+  for (Computation* computation : module.computations()) {
+    for (Instruction* x : computation->instructions()) {
+      const std::string_view before = x->frontend_attributes();
+      if (before.find("xla.sdy.sharding") == std::string_view::npos) continue;
+      const auto is_sharding = [](std::string_view key) { return key == "xla.sdy.sharding"; };
+      x->set_frontend_attributes(WithoutFrontendAttributes(module.arena(), before, is_sharding));
+      changed |= x->frontend_attributes() != before;
+    }
+  }
+  return changed;
 }
 
 }  // namespace gshard::shardy

@@ -12,9 +12,14 @@ namespace gshard::shardy {
 // computation use the end of the chain. True if any did not.
 bool FollowConstraintChains(Module& module);
 
-// `Sharding` calls and propagation barriers become copies of the same name with their shardings;
-// what `findings` (may be null) say of them is said of the copies. True if there were any.
+// `Sharding` calls become copies of the same name with their shardings; what `findings` (may be
+// null) say of them is said of the copies. Barriers stay for the partitioner, so that propagating
+// again does not see through them. True if there were any.
 bool ReplaceMarkers(Module& module, PropagationFindings* findings);
+
+// Attributes `xla.sdy.sharding` go: their open dims and priorities were for propagation, after which
+// all dims are closed. True if there were any.
+bool DropShardingAttributes(Module& module);
 
 }  // namespace gshard::shardy
 

@@ -24,8 +24,9 @@ void Close(Tensor& tensor, const Mesh* mesh) {
 }
 
 // The longest prefix of each dim's axes that divides its size. `keep_sub_axes`: else only whole
-// axes.
-void KeepWhatDivides(AxisTable& table, Tensor& tensor, const Mesh* mesh, bool keep_sub_axes) {
+// axes. True if any had more.
+bool KeepWhatDivides(AxisTable& table, Tensor& tensor, const Mesh* mesh, bool keep_sub_axes) {
+  bool changed = false;
   for (size_t d = 0; d < tensor.dims.size(); ++d) {
     if (tensor.dims[d].axes.empty()) continue;
     int64_t left = tensor.shape->dim(static_cast<int64_t>(d));
@@ -39,8 +40,11 @@ void KeepWhatDivides(AxisTable& table, Tensor& tensor, const Mesh* mesh, bool ke
       left /= size;
       if (!divides || (!keep_sub_axes && !whole)) break;
     }
-    tensor.dims[d].axes = table.Make(kept);
+    const Axes fitting = table.Make(kept);
+    changed |= fitting != tensor.dims[d].axes;
+    tensor.dims[d].axes = fitting;
   }
+  return changed;
 }
 
 class Mode {
@@ -66,17 +70,21 @@ class Mode {
     changed |= SetRootSharding();
     if (recorder_ != nullptr) RecordGrowths(graph_, growths, module_, *recorder_);
     changed |= ReplaceMarkers(module_, findings_);
+    changed |= DropShardingAttributes(module_);
     return changed;
   }
 
  private:
   void CloseBoundary() {
-    size_t leaf = 0;
-    for (const Instruction* parameter : module_.entry()->parameters()) {
-      for (const View& view : graph_.LeavesOf(*parameter)) {
-        Tensor& tensor = graph_.tensors[At(view.tensor)];
+    // Flags are of parameters, or of the elements of the only one.
+    const std::span<Instruction* const> parameters = module_.entry()->parameters();
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const std::span<const View> leaves = graph_.LeavesOf(*parameters[i]);
+      for (size_t k = 0; k < leaves.size(); ++k) {
+        Tensor& tensor = graph_.tensors[At(leaves[k].tensor)];
         given_.push_back(tensor.HasSharding());
-        if (!IsFree(options_.free_parameters, leaf++) && !tensor.HasSharding()) {
+        const size_t flag = parameters.size() == 1 ? k : i;
+        if (!IsFree(options_.free_parameters, flag) && !tensor.HasSharding()) {
           Close(tensor, mesh_);
         }
       }
@@ -88,7 +96,8 @@ class Mode {
     size_t leaf = 0;
     for (const Instruction* parameter : module_.entry()->parameters()) {
       for (const View& view : graph_.LeavesOf(*parameter)) {
-        KeepWhatDivides(*graph_.axes, graph_.tensors[At(view.tensor)], mesh_, given_[leaf++]);
+        boundary_refused_ |= KeepWhatDivides(*graph_.axes, graph_.tensors[At(view.tensor)], mesh_,
+                                             given_[leaf++]);
       }
     }
     const Instruction& root = *module_.entry()->root();
@@ -109,7 +118,7 @@ class Mode {
       if (!stays && !IsFree(options_.free_results, i)) {
         for (Dim& dim : result.dims) dim.axes = {};
       }
-      KeepWhatDivides(*graph_.axes, result, mesh_, stays);
+      boundary_refused_ |= KeepWhatDivides(*graph_.axes, result, mesh_, stays);
       results_.push_back(result);
     }
   }
@@ -117,7 +126,10 @@ class Mode {
   const Sharding* ShardingOfView(const Instruction& x, const View& view) const {
     const Tensor& tensor = graph_.tensors[At(view.tensor)];
     const AxisList* region = graph_.region[x.id()];
-    if (!tensor.HasSharding() && region == nullptr) return nullptr;
+    if (!tensor.HasSharding() && region == nullptr) {
+      return boundary_refused_ && tensor.shape->IsArray() ? module_.context().Replicated()
+                                                          : nullptr;
+    }
     key_.clear();
     for (const Dim& dim : tensor.dims) {
       const bool hides = view.inside && dim.manual > 0;
@@ -171,7 +183,8 @@ class Mode {
       any |= result.HasSharding();
       parts.push_back(ShardingOf(module_.context(), result, false, {}, mesh_));
     }
-    if (!any) return false;
+    // Whoever lets propagation choose a result's sharding gets what was found, be it none.
+    if (!any && root->sharding() == nullptr) return false;
     const Sharding* wanted =
         root->shape()->IsTuple() ? module_.context().TupleOf(std::move(parts)) : parts[0];
     if (SameSharding(root->sharding(), wanted)) return false;
@@ -196,6 +209,9 @@ class Mode {
   Graph graph_;
   std::vector<bool> given_;      // by leaf of the parameters: has an annotation
   std::vector<Tensor> results_;  // by leaf of the root
+  // Parameters or results have lost axes that do not divide their dims. What such axes have kept
+  // from other values is then said of these, so that propagating again changes nothing.
+  bool boundary_refused_ = false;
   // Shardings made so far, by all that they depend on: programs have few different ones.
   mutable std::unordered_multimap<size_t, std::pair<std::vector<const void*>, const Sharding*>>
       made_;
