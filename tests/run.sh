@@ -98,6 +98,8 @@ stage "random programs, gradients" "$bin/tests/gshard_property" --seeds 0:1500 -
 stage "random programs, one way" "$bin/tests/gshard_property" --seeds 0:1000 --one-way --out "$work/failures"
 # On ranks that are threads; 0:10000 by hand.
 stage "random programs, ranks" "$bin/tests/gshard_property" --seeds 0:3000 --ranks 3 --out "$work/failures"
+# 0:1000 by hand.
+stage "plans against all plans" "$bin/tests/gshard_least_plans" --graphs 0:40 --most-plans 1100
 stage "runs over MPI" tests/mpi/mpi.sh
 for script in tests/checks/*.sh; do
   [ -e "$script" ] && stage "check: $(basename "$script" .sh)" bash "$script"

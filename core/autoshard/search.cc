@@ -3,6 +3,7 @@
 #include "core/autoshard/search.h"
 
 #include <algorithm>
+#include <deque>
 #include <set>
 
 #include "core/autoshard/seeds.h"
@@ -13,50 +14,54 @@ namespace {
 
 // Times so near are one: what is left to differ is rounding and order.
 constexpr double kSameTime = 1e-3;
-// All plans are priced up to so many. Plans by two names an axis are all tried up to as many; else
-// one name an axis first, and second names on the best of those.
+// Plans by two names an axis are all tried up to so many; else one name an axis first, and second
+// names on the best of those.
 constexpr double kMaxExhaustive = 2000;
 // Names with one an axis: more are left out by weight.
 constexpr size_t kMaxNames = 16;
 // Groups with up to so many options try all of them; others change one axis at a time.
 constexpr size_t kMaxOptionsAtOnce = 10;
 
+// The share of the best plan's peak that a plan of less memory is looked for in.
+constexpr double kSmallerPeak = 0.75;
+
+// Seeds that are improved in whatever memory before the limit counts.
+constexpr size_t kFreePasses = 2;
+
+// A plan by names.
+struct NamedPrice {
+  NamedTensors tensors = NamedTensors::kAll;
+  NameChoice names;
+  PricedPlan priced;
+};
+
 class Search {
  public:
   Search(PlanPricer& pricer, const PlanSpace& space, const SearchOptions& options)
-      : pricer_(pricer), space_(space), options_(options) {}
+      : pricer_(pricer), space_(space), options_(options), limit_bytes_(options.limit_bytes) {}
 
   Expected<SearchResult> Run(bool has_written) {
     std::vector<Plan> styles;
     for (const NamedPlan& style : StylePlans(space_, has_written, options_.zero)) {
       styles.push_back(style.plan);
     }
-    std::optional<PricedPlan> best_style = BestOf(styles, INT64_MAX);
-    if (!best_style) {
+    if (!BestOf(styles, INT64_MAX, &styles_)) {
       return Fail(MakeError("E-AUTO-001", "no plan for this program can be partitioned",
                             "`gshard-opt partition` says why"));
     }
-    if (CountPlans() <= std::min(kMaxExhaustive, static_cast<double>(Left()))) {
+    if (CountPlans() <= std::min(options_.most_enumerated, static_cast<double>(Left()))) {
       result_.is_exhaustive = result_.is_local_optimum = true;
       result_.plans = Ranked(*BestOf(AllPlans(), INT64_MAX));
       return std::move(result_);
     }
-    // Seeds take half of the evaluations at most, so that the best of them can be improved.
-    const std::optional<PricedPlan> by_parameters = BestByNames(false);
-    const std::optional<PricedPlan> by_products = BestByNames(true);
-    std::vector<PricedPlan> seeds;
-    for (const std::optional<PricedPlan>& seed : {by_products, by_parameters, best_style}) {
-      if (seed) seeds.push_back(*seed);
-    }
-    std::stable_sort(seeds.begin(), seeds.end(), [&](const PricedPlan& a, const PricedPlan& b) {
-      return IsBetter(a, b, options_.limit_bytes);
-    });
-    PricedPlan best = seeds[0];
-    for (const PricedPlan& seed : seeds) {
-      const PricedPlan reached = Descend(seed);
-      if (IsBetter(reached, best, options_.limit_bytes)) best = reached;
-    }
-    best = ImprovePairs(best);
+    reserved_ = CountMoves();
+    PricedPlan best = Explore();
+    reserved_ = 0;
+    best = Descend(best);
+    reserved_ = CountMoves();
+    best = ImproveSets(best);
+    best = StartAgain(best);
+    reserved_ = 0;
     best = DropAnnotations(best);
     result_.is_local_optimum = CheckLocalOptimum(best);
     result_.plans = Ranked(best);
@@ -78,7 +83,19 @@ class Search {
   // Evaluations that are left, without those that dropping annotations takes at the end.
   int64_t Left() const {
     const auto groups = static_cast<int64_t>(space_.groups().size());
-    return std::max<int64_t>(0, options_.evaluations - groups - pricer_.evaluations());
+    return std::max<int64_t>(0, options_.evaluations - groups - reserved_ - pricer_.evaluations());
+  }
+
+  // Changes of one group.
+  int64_t CountMoves() const {
+    const Plan none{std::vector<int>(space_.groups().size(), 0), false};
+    size_t count = 0;
+    for (size_t g = 0; g < space_.groups().size(); ++g) count += MovesOf(none, g).size();
+    return static_cast<int64_t>(count);
+  }
+
+  bool Better(const PricedPlan& a, const PricedPlan& b) const {
+    return IsBetter(a, b, limit_bytes_);
   }
 
   double CountPlans() const {
@@ -102,8 +119,10 @@ class Search {
     return plans;
   }
 
-  // Prices plans, `left` new ones at most; the best, if any could be priced.
-  std::optional<PricedPlan> BestOf(std::vector<Plan> plans, int64_t left) {
+  // Prices plans, `left` new ones at most, and adds them to `all`; the best, if any could be
+  // priced.
+  std::optional<PricedPlan> BestOf(std::vector<Plan> plans, int64_t left,
+                                   std::vector<PricedPlan>* all = nullptr) {
     std::vector<Plan> taken;
     for (Plan& plan : plans) {
       const bool is_known = pricer_.Knows(plan);
@@ -119,7 +138,8 @@ class Search {
     for (size_t i = 0; i < taken.size(); ++i) {
       if (!figures[i]) continue;
       PricedPlan priced{taken[i], *figures[i], space_.AnnotationsOf(taken[i])};
-      if (!best || IsBetter(priced, *best, options_.limit_bytes)) best = priced;
+      if (!best || Better(priced, *best)) best = priced;
+      if (all != nullptr) all->push_back(priced);
       Remember(std::move(priced));
     }
     return best;
@@ -131,46 +151,62 @@ class Search {
     if (known == seen_.end()) seen_.push_back(std::move(priced));
   }
 
-  // The best plan by names, if any could be priced; with or without annotations on products.
-  std::optional<PricedPlan> BestByNames(bool products) {
-    const size_t names = space_.cuttable_names().size();
-    const auto plans_of = [&](const std::vector<NameChoice>& choices) {
-      std::vector<Plan> plans;
-      for (const NameChoice& choice : choices) {
-        plans.push_back(PlanByNames(space_, choice, products));
-      }
-      result_.name_plans += static_cast<int64_t>(plans.size());
-      return plans;
-    };
-    const int64_t most = std::min(Left(), options_.evaluations / 4);
-    const auto budget = static_cast<double>(most);
-    if (CountNameChoices(space_, 2, names) <= std::min(kMaxExhaustive, budget)) {
-      result_.names_exhausted = true;  // of parameters, or with products: both come here
-      return BestOf(plans_of(NameChoices(space_, 2, names)), most);
+  bool IsMain(NamedTensors tensors) const {
+    return tensors == NamedTensors::kAll || tensors == NamedTensors::kParameters;
+  }
+
+  // Prices plans by names, `left` new ones at most.
+  void PriceNames(NamedTensors tensors, const std::vector<NameChoice>& choices, int64_t left) {
+    std::vector<Plan> plans;
+    for (const NameChoice& choice : choices) {
+      plans.push_back(PlanByNames(space_, choice, tensors));
     }
+    result_.name_plans += static_cast<int64_t>(plans.size());
+    std::vector<PricedPlan> priced;
+    BestOf(plans, left, &priced);
+    size_t next = 0;  // `priced` has the plans in their order, without those that were not priced
+    for (size_t i = 0; i < plans.size() && next < priced.size(); ++i) {
+      if (priced[next].plan == plans[i]) named_.push_back({tensors, choices[i], priced[next++]});
+    }
+  }
+
+  // Plans of one name an axis, or of two where there are few.
+  void PriceFirstNames(NamedTensors tensors) {
+    const size_t names = space_.cuttable_names().size();
+    const int64_t most = std::min(Left(), options_.evaluations / (IsMain(tensors) ? 8 : 24));
+    const auto budget = static_cast<double>(most);
+    const bool all = CountNameChoices(space_, 2, names) <= std::min(kMaxExhaustive, budget);
+    if (!all) result_.names_exhausted = false;
     size_t heaviest = std::min(names, kMaxNames);
-    while (heaviest > 1 && CountNameChoices(space_, 1, heaviest) > budget) --heaviest;
-    const std::vector<NameChoice> single = NameChoices(space_, 1, heaviest);
-    const std::vector<Plan> plans = plans_of(single);
-    std::optional<PricedPlan> best = BestOf(plans, most);
-    if (!best) return best;
-    // Second names, one at a time, on the best few and on what that makes of them.
-    NameChoice current = single[At(std::ranges::find(plans, best->plan) - plans.begin())];
-    for (int round = 0; round < 4; ++round) {
+    while (!all && heaviest > 1 && CountNameChoices(space_, 1, heaviest) > budget) --heaviest;
+    PriceNames(tensors, NameChoices(space_, all ? 2 : 1, all ? names : heaviest), most);
+  }
+
+  // Second names on the best plan by names, one at a time, and on what that makes of it.
+  void PriceSecondNames(NamedTensors tensors) {
+    std::optional<NamedPrice> best = BestNamed(tensors);
+    for (int round = 0; best && round < 4; ++round) {
       std::vector<NameChoice> longer;
-      for (size_t axis = 0; axis < current.size(); ++axis) {
-        if (space_.mesh()[axis].size == 1 || current[axis].size() > 1) continue;
-        for (size_t i = 0; i < std::min(names, kMaxNames); ++i) {
-          longer.push_back(current);
+      for (size_t axis = 0; axis < best->names.size(); ++axis) {
+        if (space_.mesh()[axis].size == 1 || best->names[axis].size() > 1) continue;
+        const size_t count = std::min(space_.cuttable_names().size(), kMaxNames);
+        for (size_t i = 0; i < count; ++i) {
+          longer.push_back(best->names);
           longer.back()[axis].push_back(space_.cuttable_names()[i]);
         }
       }
-      if (longer.empty()) break;
-      const std::vector<Plan> more = plans_of(longer);
-      const std::optional<PricedPlan> reached = BestOf(more, Left() / 4);
-      if (!reached || !IsBetter(*reached, *best, options_.limit_bytes)) break;
-      best = reached;
-      current = longer[At(std::ranges::find(more, best->plan) - more.begin())];
+      PriceNames(tensors, longer, Left() / (IsMain(tensors) ? 8 : 24));
+      std::optional<NamedPrice> reached = BestNamed(tensors);
+      if (!Better(reached->priced, best->priced)) break;
+      best = std::move(reached);
+    }
+  }
+
+  std::optional<NamedPrice> BestNamed(NamedTensors tensors) const {
+    std::optional<NamedPrice> best;
+    for (const NamedPrice& named : named_) {
+      if (named.tensors != tensors) continue;
+      if (!best || Better(named.priced, best->priced)) best = named;
     }
     return best;
   }
@@ -212,9 +248,33 @@ class Search {
     return {other};
   }
 
+  // Changes of no single group: updates of weights cut or not, two axes in each other's place.
+  std::vector<Plan> WholeMoves(const Plan& plan) const {
+    std::vector<Plan> moves = ZeroMove(plan);
+    for (size_t a = 0; a < space_.mesh().size(); ++a) {
+      for (size_t b = a + 1; b < space_.mesh().size(); ++b) {
+        if (auto swapped = WithAxesSwapped(plan, a, b)) moves.push_back(std::move(*swapped));
+      }
+    }
+    return moves;
+  }
+
+  // Nothing where the other axis does not divide a dim.
+  std::optional<Plan> WithAxesSwapped(Plan plan, size_t a, size_t b) const {
+    for (size_t g = 0; g < space_.groups().size(); ++g) {
+      if (plan.choices[g] <= 0) continue;
+      Cut cut = *space_.groups()[g].options[At(plan.choices[g])];
+      std::swap(cut[a], cut[b]);
+      const std::optional<int> option = space_.OptionOf(g, cut);
+      if (!option) return std::nullopt;
+      plan.choices[g] = *option;
+    }
+    return plan;
+  }
+
   bool Take(std::vector<Plan> moves, PricedPlan& current) {
     const std::optional<PricedPlan> best = BestOf(std::move(moves), Left());
-    if (!best || !IsBetter(*best, current, options_.limit_bytes)) return false;
+    if (!best || !Better(*best, current)) return false;
     current = *best;
     return true;
   }
@@ -229,33 +289,188 @@ class Search {
     return order;
   }
 
-  // Group after group, until no change of one is better.
-  PricedPlan Descend(PricedPlan current) {
+  // Group after group, the heaviest first, and again those that touch one that changed.
+  bool Pass(PricedPlan& current) {
+    bool changed = Take(WholeMoves(current.plan), current);
     const std::vector<size_t> order = ByWeight();
-    for (bool changed = true; changed && Left() > 0;) {
-      changed = Take(ZeroMove(current.plan), current);
-      for (const size_t g : order) changed |= Take(MovesOfGroup(current.plan, g), current);
+    std::deque<size_t> queue(order.begin(), order.end());
+    std::vector<bool> is_queued(order.size(), true);
+    while (!queue.empty() && Left() > 0) {
+      const size_t g = queue.front();
+      queue.pop_front();
+      is_queued[g] = false;
+      if (!Take(MovesOfGroup(current.plan, g), current)) continue;
+      changed = true;
+      for (const auto& [a, b] : space_.neighbours()) {
+        const size_t other = a == g ? b : a;
+        if ((a != g && b != g) || is_queued[other]) continue;
+        is_queued[other] = true;
+        queue.push_back(other);
+      }
+    }
+    return changed;
+  }
+
+  // Until no change of one group is better.
+  PricedPlan Descend(PricedPlan current) {
+    while (Left() > 0 && Pass(current)) {
     }
     return current;
   }
 
-  PricedPlan ImprovePairs(PricedPlan current) {
-    for (bool changed = true; changed && Left() > 0;) {
-      changed = false;
-      for (const auto& [a, b] : space_.neighbours()) {
-        std::vector<Plan> moves;
-        for (const Plan& first : MovesOfGroup(current.plan, a)) {
-          for (const int option : MovesOf(current.plan, b)) {
-            moves.push_back(first);
-            moves.back().choices[b] = option;
-          }
+  // Every way to change all groups of `set` at once.
+  std::vector<Plan> MovesOfSet(const Plan& plan, const std::vector<size_t>& set) const {
+    std::vector<Plan> moves = {plan};
+    for (const size_t g : set) {
+      std::vector<Plan> longer;
+      for (const Plan& move : moves) {
+        for (const int option : MovesOf(plan, g)) {
+          longer.push_back(move);
+          longer.back().choices[g] = option;
         }
-        if (static_cast<int64_t>(moves.size()) > Left()) continue;
-        changed |= Take(std::move(moves), current);
+      }
+      moves = std::move(longer);
+    }
+    return moves;
+  }
+
+  // Pairs of groups that touch, then other pairs, then three groups that touch.
+  std::vector<std::vector<std::vector<size_t>>> SetsOfGroups() const {
+    std::vector<std::vector<std::vector<size_t>>> lists(3);
+    const std::set<std::pair<size_t, size_t>> touching(space_.neighbours().begin(),
+                                                       space_.neighbours().end());
+    const size_t groups = space_.groups().size();
+    for (size_t a = 0; a < groups; ++a) {
+      for (size_t b = a + 1; b < groups; ++b) {
+        lists[touching.contains({a, b}) ? 0 : 1].push_back({a, b});
+        for (size_t c = b + 1; c < groups; ++c) {
+          const int touches = static_cast<int>(touching.contains({a, b})) +
+                              static_cast<int>(touching.contains({b, c})) +
+                              static_cast<int>(touching.contains({a, c}));
+          if (touches >= 2) lists[2].push_back({a, b, c});
+        }
+      }
+    }
+    return lists;
+  }
+
+  PricedPlan ImproveSets(PricedPlan current) {
+    const std::vector<std::vector<std::vector<size_t>>> lists = SetsOfGroups();
+    for (size_t i = 0; i < lists.size() && Left() > 0;) {
+      bool changed = false;
+      for (const std::vector<size_t>& set : lists[i]) {
+        double count = 1;
+        for (const size_t g : set) {
+          count *= static_cast<double>(MovesOf(current.plan, g).size());
+        }
+        if (count > static_cast<double>(Left())) continue;
+        changed |= Take(MovesOfSet(current.plan, set), current);
       }
       if (changed) current = Descend(current);
+      i = changed ? 0 : i + 1;
     }
     return current;
+  }
+
+  // The best of the styles and of plans by names of each kind, the best first. Of plans with the
+  // same figures one.
+  std::vector<PricedPlan> Seeds() const {
+    std::vector<PricedPlan> seeds = styles_;
+    for (const NamedTensors tensors : kNamedTensors) {
+      if (auto named = BestNamed(tensors)) seeds.push_back(std::move(named->priced));
+    }
+    SortByQuality(seeds);
+    // Of the styles the best alone.
+    bool has_style = false;
+    std::vector<PricedPlan> distinct;
+    for (PricedPlan& seed : seeds) {
+      const bool is_style = std::ranges::any_of(
+          styles_, [&](const PricedPlan& style) { return style.plan == seed.plan; });
+      const bool is_new = std::ranges::none_of(distinct, [&](const PricedPlan& other) {
+        return other.figures.step.step_time_s == seed.figures.step.step_time_s &&
+               other.figures.step.peak_bytes == seed.figures.step.peak_bytes;
+      });
+      if (!is_new || !seed.figures.returns_state_alike || (is_style && has_style)) continue;
+      has_style |= is_style;
+      distinct.push_back(std::move(seed));
+    }
+    return distinct;
+  }
+
+  // What is priced here does not depend on the limit, so that hardly a plan of a tight one is
+  // faster than that of a wide one: plans by names, and passes from the fastest seeds.
+  void ExploreFreely() {
+    limit_bytes_ = 0;
+    result_.names_exhausted = true;
+    for (const NamedTensors tensors : kNamedTensors) PriceFirstNames(tensors);
+    if (!result_.names_exhausted) {
+      for (const NamedTensors tensors : kNamedTensors) PriceSecondNames(tensors);
+    }
+    std::vector<PricedPlan> seeds = Seeds();
+    seeds.resize(std::min(seeds.size(), kFreePasses));
+    for (PricedPlan& seed : seeds) Pass(seed);
+    limit_bytes_ = options_.limit_bytes;
+  }
+
+  // The best that passes lead to: from the best known plan, from each seed, and from the best of
+  // those to plans of less memory and back. Time alone leads to where every single change is too
+  // dear.
+  PricedPlan Explore() {
+    ExploreFreely();
+    if (limit_bytes_ > 0 && !result_.names_exhausted) {
+      for (const NamedTensors tensors : kNamedTensors) PriceSecondNames(tensors);
+    }
+    PricedPlan best = *BestSeen();
+    best = PassFrom(best, best);
+    for (const PricedPlan& seed : Seeds()) {
+      best = PassFrom(seed, best);
+    }
+    PricedPlan smaller = best;
+    limit_bytes_ =
+        static_cast<int64_t>(kSmallerPeak * static_cast<double>(best.figures.step.peak_bytes));
+    Pass(smaller);
+    limit_bytes_ = options_.limit_bytes;
+    return PassFrom(smaller, best);
+  }
+
+  // The best of what was priced.
+  std::optional<PricedPlan> BestSeen() const {
+    std::optional<PricedPlan> best;
+    for (const PricedPlan& plan : seen_) {
+      if (!best || Better(plan, *best)) best = plan;
+    }
+    return best;
+  }
+
+  // The better one of `best` and what a pass makes of `start`.
+  PricedPlan PassFrom(PricedPlan start, const PricedPlan& best) {
+    Pass(start);
+    return Better(start, best) ? start : best;
+  }
+
+  // The best that is reached from other plans by names, the best of them first.
+  PricedPlan StartAgain(PricedPlan best) {
+    std::vector<PricedPlan> starts;
+    for (const NamedPrice& named : named_) starts.push_back(named.priced);
+    SortByQuality(starts);
+    for (const PricedPlan& start : starts) {
+      if (Left() <= 0) break;
+      PricedPlan reached = PassFrom(start, best);
+      if (Better(reached, best)) best = ImproveSets(Descend(std::move(reached)));
+    }
+    return best;
+  }
+
+  // The best first: those that fit by time, then the others by peak.
+  void SortByQuality(std::vector<PricedPlan>& plans) const {
+    const auto fits = [&](const PricedPlan& plan) {
+      return limit_bytes_ == 0 || plan.figures.step.peak_bytes <= limit_bytes_;
+    };
+    std::stable_sort(plans.begin(), plans.end(), [&](const PricedPlan& a, const PricedPlan& b) {
+      if (fits(a) != fits(b)) return fits(a);
+      return fits(a) ? a.figures.step.step_time_s < b.figures.step.step_time_s
+                     : a.figures.step.peak_bytes < b.figures.step.peak_bytes;
+    });
   }
 
   // Groups whose annotation changes nothing lose it, the lightest first.
@@ -284,7 +499,7 @@ class Search {
   }
 
   bool CheckLocalOptimum(const PricedPlan& best) {
-    std::vector<Plan> moves = ZeroMove(best.plan);
+    std::vector<Plan> moves = WholeMoves(best.plan);
     for (size_t g = 0; g < space_.groups().size(); ++g) {
       const std::vector<Plan> more = MovesOfGroup(best.plan, g);
       moves.insert(moves.end(), more.begin(), more.end());
@@ -294,21 +509,14 @@ class Search {
         std::ranges::all_of(moves, [&](const Plan& move) { return pricer_.Knows(move); });
     if (!all_known && result_.moves > Left()) return false;
     const std::optional<PricedPlan> reached = BestOf(std::move(moves), Left());
-    return !reached || !IsBetter(*reached, best, options_.limit_bytes);
+    return !reached || !Better(*reached, best);
   }
 
   // All that was priced, `best` first.
   std::vector<PricedPlan> Ranked(const PricedPlan& best) const {
     std::vector<PricedPlan> plans = seen_;
     std::erase_if(plans, [&](const PricedPlan& plan) { return plan.plan == best.plan; });
-    const auto fits = [&](const PricedPlan& plan) {
-      return options_.limit_bytes == 0 || plan.figures.step.peak_bytes <= options_.limit_bytes;
-    };
-    std::stable_sort(plans.begin(), plans.end(), [&](const PricedPlan& a, const PricedPlan& b) {
-      if (fits(a) != fits(b)) return fits(a);
-      return fits(a) ? a.figures.step.step_time_s < b.figures.step.step_time_s
-                     : a.figures.step.peak_bytes < b.figures.step.peak_bytes;
-    });
+    SortByQuality(plans);
     plans.insert(plans.begin(), best);
     return plans;
   }
@@ -316,7 +524,11 @@ class Search {
   PlanPricer& pricer_;
   const PlanSpace& space_;
   const SearchOptions& options_;
+  int64_t limit_bytes_;   // of the moment: Explore sets a smaller one
+  int64_t reserved_ = 0;  // evaluations, to find that no change of one group is better
   std::vector<PricedPlan> seen_;
+  std::vector<PricedPlan> styles_;
+  std::vector<NamedPrice> named_;
   SearchResult result_;
 };
 

@@ -1,11 +1,11 @@
 // Looks for the plan of the least step time that fits a memory limit. docs/auto.md tells how, and
 // what its answers claim.
 //
-// Where there are few plans all are priced. Else plans by names first (seeds.h), then one group at
-// a time changed for the better, then pairs of groups that touch; at the end annotations that
-// change nothing go. Every plan is propagated, partitioned and priced in full. A round is a fixed
-// list of plans and its best is taken when all are priced: the answer does not depend on the number
-// of threads, and limits count evaluations, not seconds.
+// Where there are few plans all are priced. Else plans by names first (seeds.h), then from the best
+// of them one group at a time changed for the better, then pairs of groups and three that touch; at
+// the end annotations that change nothing go. Every plan is propagated, partitioned and priced in
+// full. A round is a fixed list of plans and its best is taken when all are priced: the answer does
+// not depend on the number of threads, and limits count evaluations, not seconds.
 #ifndef GSHARD_CORE_AUTOSHARD_SEARCH_H_
 #define GSHARD_CORE_AUTOSHARD_SEARCH_H_
 
@@ -19,9 +19,10 @@
 namespace gshard::autoshard {
 
 struct SearchOptions {
-  int64_t limit_bytes = 0;     // of one device; 0: none
-  int64_t evaluations = 1500;  // most plans to price; a few more are possible
-  bool zero = true;            // may weight updates be cut?
+  int64_t limit_bytes = 0;        // of one device; 0: none
+  int64_t evaluations = 1500;     // most plans to price; a few more are possible
+  bool zero = true;               // may weight updates be cut?
+  double most_enumerated = 2000;  // where there are so many plans at most, all are priced
 };
 
 struct PricedPlan {

@@ -81,13 +81,20 @@ Plan LargestDimPlan(const PlanSpace& space, const std::vector<size_t>& axes) {
 
 }  // namespace
 
-Plan PlanByNames(const PlanSpace& space, const NameChoice& names, bool products) {
+Plan PlanByNames(const PlanSpace& space, const NameChoice& names, NamedTensors tensors) {
   Plan plan = EmptyPlan(space);
   for (size_t g = 0; g < space.groups().size(); ++g) {
     const Group& group = space.groups()[g];
     if (group.kind == GroupKind::kWritten) continue;
-    if (group.kind == GroupKind::kProduct && !products) continue;
     Cut cut(space.mesh().size(), -1);
+    if (group.kind == GroupKind::kProduct) {
+      if (tensors == NamedTensors::kParameters) continue;
+    } else if (tensors == NamedTensors::kProducts) {
+      continue;
+    } else if (tensors == NamedTensors::kProductsOfWholeTensors) {
+      plan.choices[g] = space.OptionOf(g, cut).value_or(0);
+      continue;
+    }
     for (size_t axis = 0; axis < names.size(); ++axis) {
       for (size_t d = 0; d < group.names.size(); ++d) {
         const bool has_name = std::ranges::find(names[axis], group.names[d]) != names[axis].end();

@@ -13,10 +13,21 @@ namespace gshard::autoshard {
 // tensor that has both is cut in the earlier dim.
 using NameChoice = std::vector<std::vector<int>>;
 
-// Returns the plan by names: along each axis it cuts each tensor in the first dim that has a name
-// of that axis and that the axis divides. Tensors that nothing cuts are left to propagation.
-// Without `products`, parameters and inputs alone are annotated.
-Plan PlanByNames(const PlanSpace& space, const NameChoice& names, bool products);
+// What a plan by names annotates.
+enum class NamedTensors : uint8_t {
+  kParameters,             // parameters and inputs
+  kAll,                    // products as well
+  kProducts,               // products alone
+  kProductsOfWholeTensors  // products, and copies of every parameter and input on all devices
+};
+constexpr NamedTensors kNamedTensors[] = {NamedTensors::kAll, NamedTensors::kParameters,
+                                          NamedTensors::kProducts,
+                                          NamedTensors::kProductsOfWholeTensors};
+
+// Returns the plan by names: along each axis it cuts each tensor that is annotated in the first dim
+// that has a name of that axis and that the axis divides. Tensors that nothing cuts are left to
+// propagation.
+Plan PlanByNames(const PlanSpace& space, const NameChoice& names, NamedTensors tensors);
 
 // Returns every choice of at most `most` (1 or 2) names per axis out of the first `heaviest`
 // cuttable ones (PlanSpace::cuttable_names).
