@@ -24,7 +24,7 @@ import random_graphs
 import samples
 import work
 import xla_propagation
-from propagation_test import prepared_for_xla
+from compare import prepared_for_xla
 from tally import Tally
 
 CORPUS = os.environ.get("GSHARD_CORPUS", "")
