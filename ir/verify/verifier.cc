@@ -205,6 +205,9 @@ class Verifier {
     for (const Instruction* operand : instruction->operands()) {
       operand_shapes_.push_back(operand->shape());
     }
+    if (RoundsReshape(*instruction)) {
+      operand_shapes_[0] = module_.context().WithDType(operand_shapes_[0], declared->dtype());
+    }
     tl::expected<const Shape*, std::string> inferred = InferShape(
         module_.context(), {instruction->opcode(), operand_shapes_, instruction->raw_attributes(),
                             instruction->called(), declared});
@@ -219,14 +222,25 @@ class Verifier {
     return {};
   }
 
-  // Compilers for accelerators write f32 results as bf16, and the other way round, without a convert
-  // of its own: in their own text only.
+  // Compilers for accelerators write f32 results as bf16, and the other way round, without a
+  // convert of its own: in their own text only.
   bool RoundsResult(const Instruction& x, const Shape* inferred) const {
-    const Shape* declared = x.shape();
-    const bool may_round = IsElementwise(x.opcode()) || x.opcode() == Opcode::kAllReduce;
-    return module_.header().is_scheduled && may_round && declared->IsArray() &&
-           inferred->IsArray() && IsFloat(declared->dtype()) && IsFloat(inferred->dtype()) &&
-           DimsAgree(declared, inferred);
+    const bool may_round = IsElementwise(x.opcode()) || x.opcode() == Opcode::kAllReduce ||
+                           x.opcode() == Opcode::kReduce;
+    if (!module_.header().is_scheduled || !may_round) return false;
+    const std::vector<const Shape*> declared = LeafShapes(x.shape());
+    const std::vector<const Shape*> expected = LeafShapes(inferred);
+    return std::ranges::equal(declared, expected, [](const Shape* a, const Shape* b) {
+      if (!a->IsArray() || !b->IsArray() || !DimsAgree(a, b)) return false;
+      return a->dtype() == b->dtype() || (IsFloat(a->dtype()) && IsFloat(b->dtype()));
+    });
+  }
+
+  // So is a reshape of theirs that copies.
+  bool RoundsReshape(const Instruction& x) const {
+    return module_.header().is_scheduled && x.opcode() == Opcode::kReshape &&
+           x.operand_count() == 1 && x.shape()->IsArray() && x.operand(0)->shape()->IsArray() &&
+           IsFloat(x.shape()->dtype()) && IsFloat(x.operand(0)->shape()->dtype());
   }
 
   Expected<void> CheckByOpcode(const Computation& computation, const Instruction* instruction) {
