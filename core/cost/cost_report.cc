@@ -306,7 +306,8 @@ MemoryOptions MemoryOptionsOf(const Chip& chip) {
   options.all_reduces_in_place = chip.compiler == Chip::Compiler::kTpu;
   options.fast_memory_bytes = chip.fast_memory_bytes;
   options.host_copies_start_early = options.all_reduces_in_place;
-  options.donations_wait = options.all_reduces_in_place;
+  // Seen of the compilers of v4, v5e, v5p and v6e; GPipe's table of TPU v3 leaves no room for it.
+  options.donations_wait = options.all_reduces_in_place && chip.overlaps_collectives;
   if (chip.all_reduce_combine_bytes > 0) options.combine_bytes = chip.all_reduce_combine_bytes;
   return options;
 }
