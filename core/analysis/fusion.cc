@@ -429,7 +429,7 @@ class FusionBuilder {
   // Is x what the matrix unit makes, as it loads it, of a value that is in memory anyway? Each
   // product casts its operand then; nothing keeps the narrow copy.
   bool IsCastForDots(const Instruction* x, const KernelList& kernels) const {
-    if (!options_.fuses_into_dots || x->opcode() != Opcode::kConvert) return false;
+    if (!options_.fuses_more || x->opcode() != Opcode::kConvert) return false;
     const Instruction* source = x->operand(0);
     while (IsAlias(source)) source = source->operand(0);
     const Role role = RoleOf(source);
@@ -458,7 +458,7 @@ class FusionBuilder {
       const bool is_made = operand->opcode() == Opcode::kIota || operand->shape()->rank() == 0;
       read += is_sliced ? made : is_made ? 0 : operand->shape()->byte_size();
     }
-    if (options_.repeats_chains) read = std::min(read, BytesBehind(x));
+    if (options_.fuses_more) read = std::min(read, BytesBehind(x));
     return read <= made + made / 8;
   }
 
@@ -508,7 +508,7 @@ class FusionBuilder {
   // What is to be in memory anyway, a result or what a collective sends, is written by the first
   // kernel that computes with it, too: Adam's moments and parameters are one kernel on TPUs.
   bool JoinsReader(const Instruction* x, Role role, const KernelList& kernels) {
-    if (!options_.fuses_into_dots || kernels.size() < 2) return false;
+    if (!options_.fuses_more || kernels.size() < 2) return false;
     const Instruction* root = drafts_[static_cast<size_t>(kernels.back())].kernel.root;
     for (const Instruction* user : users_.of(x)) {
       const bool is_outside = kernels_of_[model_.Index(user)].empty() || IsUpdatedBy(user, x);

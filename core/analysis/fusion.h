@@ -44,9 +44,10 @@ struct FusionOptions {
   const ModuleAttention* attention = nullptr;
   // What lies on the host is no kernel's; null: nothing is known. Lives as long as the model.
   const HostMemory* host = nullptr;
-  // What a chain of elementwise operations starts at counts as what its value is made of, not the
-  // values on the way.
-  bool repeats_chains = false;
+  // As the compilers of TPU v4 and later: what a chain of elementwise operations starts at counts as
+  // what its value is made of, not the values on the way; products cast weights themselves; and
+  // what is in memory anyway is written by the first kernel that computes with it.
+  bool fuses_more = false;
   // Elementwise operations of a model are fused only with those of the same function of a library
   // (jit(silu)), and with the statistics of a norm or softmax: each call is a kernel.
   bool fuses_calls = true;

@@ -165,7 +165,7 @@ FusionOptions FusionOptionsOf(const Chip& chip) {
   options.fuses_movement = true;
   options.copies_values = true;
   // Runs on TPU v2 and v3 are of 2020 and before, when the compiler wrote a router's masks.
-  options.repeats_chains = options.fuses_into_dots && chip.overlaps_collectives;
+  options.fuses_more = options.fuses_into_dots && chip.overlaps_collectives;
   options.fuses_calls = chip.stack != Chip::Stack::kPytorch;
   options.copies_into_stacks = chip.stack == Chip::Stack::kJax;
   options.casts_in_producers = chip.stack == Chip::Stack::kMegatron;
