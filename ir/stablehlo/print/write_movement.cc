@@ -166,6 +166,10 @@ bool WriteMovement(ModuleWriter& w, const Instruction* x) {
     case Opcode::kBitcast:
       return WriteBitcast(w, x);
     case Opcode::kReshape:
+      if (x->shape()->dtype() != x->operand(0)->shape()->dtype()) {
+        return w.Fail(x, "StableHLO has no reshape that rounds, as compilers write it",
+                      "convert its operand first");
+      }
       set("reshape", "");
       break;
     case Opcode::kTranspose:

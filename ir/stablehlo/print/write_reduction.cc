@@ -160,8 +160,15 @@ bool WriteBatchNorm(ModuleWriter& w, const Instruction* x) {
 
 bool WriteReduction(ModuleWriter& w, const Instruction* x) {
   switch (x->opcode()) {
-    case Opcode::kReduce:
+    case Opcode::kReduce: {
+      const std::vector<const Shape*> leaves = LeafShapes(x->shape());
+      for (size_t i = 0; i < leaves.size(); ++i) {
+        if (leaves[i]->dtype() == x->operand(static_cast<int64_t>(i))->shape()->dtype()) continue;
+        return w.Fail(x, "StableHLO has no reduce that rounds, as compilers write it",
+                      "convert its result instead");
+      }
       return WriteReduce(w, x);
+    }
     case Opcode::kMap:
       w.Generic(x, "stablehlo.map",
                 {"dimensions = " + ArrayText(x->attributes<DimensionsAttributes>().dimensions)},
