@@ -174,8 +174,8 @@ std::string ProblemOf(const Chip& chip) {
       !IsSound(chip.memory_efficiency)) {
     return "the limit of an efficiency is over 0 and at most 1, its half not negative";
   }
-  bool counts =
-      chip.devices_per_chip >= 1 && chip.matrix_units >= 1 && chip.all_reduce_combine_bytes >= 0 && chip.fast_memory_bytes >= 0;
+  bool counts = chip.devices_per_chip >= 1 && chip.matrix_units >= 1 &&
+                chip.all_reduce_combine_bytes >= 0 && chip.fast_memory_bytes >= 0;
   for (int64_t tile : chip.matrix_tile) counts = counts && tile >= 1;
   for (int64_t passes : chip.f32_passes) counts = counts && passes >= 0;
   if (!counts) return "tiles, passes and numbers of units must be positive";

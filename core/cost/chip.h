@@ -51,17 +51,17 @@ struct Chip {
 
   std::string name;
   Compiler compiler = Compiler::kTpu;
-  Stack stack = Stack::kJax;  // not kJax: of a GPU
+  Stack stack = Stack::kJax;                 // not kJax: of a GPU
   std::map<std::string, double> peak_flops;  // of matrix units by dtype name, FLOP/s; "f32", "bf16"
   double vector_flops = 0;                   // elementwise work, FLOP/s
   double hbm_bytes = 0;
   double hbm_bytes_per_s = 0;
   // Of on-chip memory, what its compiler may give to values; 0: none.
   int64_t fast_memory_bytes = 0;
-  double clock_hz = 0;  // that the compiler's `estimated_cycles` count; 0: not known
-  double launch_s = 0;                             // least time of a kernel
-  double collective_launch_s = 0;                  // least time of a collective
-  int64_t devices_per_chip = 1;                    // that share the chip's links
+  double clock_hz = 0;             // that the compiler's `estimated_cycles` count; 0: not known
+  double launch_s = 0;             // least time of a kernel
+  double collective_launch_s = 0;  // least time of a collective
+  int64_t devices_per_chip = 1;    // that share the chip's links
   std::array<int64_t, 3> matrix_tile = {1, 1, 1};  // m, n, k that dots are padded to
   int64_t matrix_units = 1;                        // that take tiles of m x n at a time
   // f32 dots at DEFAULT, HIGH and HIGHEST precision: passes over bf16; 0: at the rate of f32.

@@ -23,15 +23,15 @@ PassTimes TimesOfPasses(const Module& emitted, const PipelineReport& report, int
   for (const Computation* computation : emitted.computations()) {
     const auto time = of_name.find(computation->name());
     if (time == of_name.end()) continue;
-    const auto place = PlaceInPipeline(emitted, computation->root());
-    if (!place) continue;
-    std::vector<double>* of = place->pass == "forward"            ? &times.forward
-                              : place->pass == "backward"         ? &times.backward
-                              : place->pass == "weight_gradients" ? &times.weights
-                              : place->pass == "recompute"        ? &times.recompute
-                                                                  : nullptr;
+    const auto pass = PassOf(*computation);
+    if (!pass) continue;
+    std::vector<double>* of = pass->pass == "forward"            ? &times.forward
+                              : pass->pass == "backward"         ? &times.backward
+                              : pass->pass == "weight_gradients" ? &times.weights
+                              : pass->pass == "recompute"        ? &times.recompute
+                                                                 : nullptr;
     if (of == nullptr) continue;
-    for (int64_t v : place->stages) {
+    for (int64_t v : pass->stages) {
       if (v < stages) (*of)[static_cast<size_t>(v)] = time->second;
     }
   }

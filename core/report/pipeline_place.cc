@@ -78,8 +78,7 @@ const Computation* PassAround(const Module& module, const Computation* computati
     const Computation* c = open.back();
     open.pop_back();
     if (!seen.insert(c).second) continue;
-    const std::string note = Note(c->root(), kStageAttribute);
-    if (!note.empty() && !note.starts_with("weight ")) return c;
+    if (PassOf(*c)) return c;
     for (const Computation* other : module.computations()) {
       for (const Instruction* x : other->instructions()) {
         for (const Computation* called : x->called()) {
@@ -108,10 +107,9 @@ std::string ReasonOf(const Instruction* x, const std::string& layer, const std::
   return "its cotangent comes to this layer, whose forward values or weights it leads to";
 }
 
-PipelinePlace PlaceInPass(const Header& header, const Computation* pass, const Instruction* x) {
+PipelinePlace PlaceInPass(const Header& header, const StagePass& pass, const Instruction* x) {
   PipelinePlace place;
-  const std::string note = Note(pass->root(), kStageAttribute);
-  place.pass = note.substr(0, note.find(' '));
+  place.pass = pass.pass;
   place.microbatches =
       fmt::format("once for each of the {} micro-batches",
                   header.words.count("microbatches") ? header.words.at("microbatches") : "");
@@ -120,7 +118,7 @@ PipelinePlace PlaceInPass(const Header& header, const Computation* pass, const I
     place.reason = "a device that has nothing to do at a tick runs it";
     return place;
   }
-  place.stages = NumbersOf(std::string_view(note).substr(place.pass.size() + 1));
+  place.stages = pass.stages;
   const std::string layer = Note(x, kLayerAttribute);
   if (layer.empty()) {
     place.reason =
@@ -182,6 +180,16 @@ PipelinePlace PlaceInEntry(const Module& module, const Instruction* x) {
 
 }  // namespace
 
+std::optional<StagePass> PassOf(const Computation& computation) {
+  const std::string note = Note(computation.root(), kStageAttribute);
+  if (note.empty() || note.starts_with("weight ")) return std::nullopt;
+  StagePass pass;
+  pass.pass = note.substr(0, note.find(' '));
+  if (pass.pass.size() < note.size())
+    pass.stages = NumbersOf(std::string_view(note).substr(pass.pass.size() + 1));
+  return pass;
+}
+
 bool IsPipelined(const Module& module) { return Header(module).is_there(); }
 
 std::optional<PipelinePlace> PlaceInPipeline(const Module& module, const Instruction* x) {
@@ -191,7 +199,7 @@ std::optional<PipelinePlace> PlaceInPipeline(const Module& module, const Instruc
     for (const Instruction* other : computation->instructions()) {
       if (other != x) continue;
       if (const Computation* pass = PassAround(module, computation)) {
-        return PlaceInPass(header, pass, x);
+        return PlaceInPass(header, *PassOf(*pass), x);
       }
       if (computation == module.entry()) return PlaceInEntry(module, x);
       PipelinePlace place;

@@ -13,6 +13,14 @@
 
 namespace gshard {
 
+// A computation that `gshard-opt pipeline` made a branch of the loop over clock ticks.
+struct StagePass {
+  std::string pass;             // forward, backward, weight_gradients, recompute, idle
+  std::vector<int64_t> stages;  // virtual stages that run it; of an idle one empty
+};
+// What `computation` is, by the note on its root; none if it is no pass.
+std::optional<StagePass> PassOf(const Computation& computation);
+
 struct PipelinePlace {
   std::vector<int64_t> stages;  // virtual; empty: of none in particular
   std::string

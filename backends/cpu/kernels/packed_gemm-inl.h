@@ -143,7 +143,8 @@ HWY_NOINLINE void RunPacked(int64_t m, int64_t n, int64_t k, MatrixView<From> a,
           i += height;
         }
         for (int64_t j = 0; j < strip; j += full) {
-          const PackedPanel<T> panel{room->right + j * depth, depth, std::min(full, strip - j), full};
+          const PackedPanel<T> panel{room->right + j * depth, depth, std::min(full, strip - j),
+                                     full};
           T* const corner = c.data + i0 * c.row + j0 + j;
           MultiplyPanel(heights, rows, room->left, panel, {corner, c.row, accumulate}, room->sums);
         }

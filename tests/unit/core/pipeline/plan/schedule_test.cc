@@ -261,7 +261,8 @@ TEST_CASE("GPipe's first recomputation is hidden in the wait for the gradient") 
   CHECK(throughput(8) / throughput(2) == Approx(3.50).epsilon(0.01));
 }
 
-TEST_CASE("Neighbours wait for an exchange, and orders with fewer of them are taken", "[pipeline]") {
+TEST_CASE("Neighbours wait for an exchange, and orders with fewer of them are taken",
+          "[pipeline]") {
   for (const int64_t k : {2, 4}) {
     const std::vector<double> one(static_cast<size_t>(k), 1);
     const PassTimes free{one, one, one, {}}, costly{one, one, one, {}, 0.5};
