@@ -522,17 +522,19 @@ class FusionBuilder {
     constexpr int kMaxVisited = 4000;
     ++search_;
     int visited = 0;
-    pending_ = {x};
+    const size_t end = places_[model_.Index(other)];  // what stands before it does not need it
+    pending_.assign(1, x);
     while (!pending_.empty()) {
       const Instruction* value = pending_.back();
       pending_.pop_back();
       if (value == other || visited > kMaxVisited) return true;
-      // What stands before the other one does not need it.
-      const size_t at = model_.Index(value);
-      if (seen_[at] == search_ || places_[at] < places_[model_.Index(other)]) continue;
-      seen_[at] = search_;
       ++visited;
-      pending_.insert(pending_.end(), value->operands().begin(), value->operands().end());
+      for (const Instruction* operand : value->operands()) {
+        const size_t at = model_.Index(operand);
+        if (seen_[at] == search_ || places_[at] < end) continue;
+        seen_[at] = search_;
+        pending_.push_back(operand);
+      }
     }
     return false;
   }

@@ -17,6 +17,7 @@ struct PlanPricer::Reading {
   std::unique_ptr<Module> module;
   std::vector<const Sharding*> written;                 // by instruction id
   std::vector<std::vector<const Sharding*>> by_option;  // of each group; null: not made yet
+  KnownFigures known;
 
   std::vector<PlannedSharding> ShardingsOf(const PlanSpace& space, const Plan& plan) {
     by_option.resize(space.groups().size());
@@ -89,6 +90,7 @@ Expected<std::unique_ptr<PlanPricer>> PlanPricer::Make(const std::string& text,
     auto module = ParseModule(source);
     if (!module) return Fail(std::move(module.error()));
     reading->module = std::move(*module);
+    reading->known.figures = &pricer->by_shardings_;
     reading->written.resize(reading->module->instruction_limit(), nullptr);
     if (!written.empty()) {
       auto annotated = ParseModule(written_source, reading->module->shared_context());
@@ -114,8 +116,9 @@ std::optional<PlanFigures> PlanPricer::PriceOne(const PlanSpace& space, const Pl
   DeviceProgramOptions program = options_.program;
   program.is_partitioned = false;
   program.weight_update_sharding = plan.cuts_weight_updates;
-  Expected<PlanFigures> figures = PricePlan(*reading.module, reading.ShardingsOf(space, plan),
-                                            options_.chip, program, options_.cost);
+  Expected<PlanFigures> figures =
+      PricePlan(*reading.module, reading.ShardingsOf(space, plan), options_.chip,
+                std::move(program), options_.cost, &reading.known);
   if (!figures) return std::nullopt;
   return *figures;
 }

@@ -1,6 +1,6 @@
-// Prices plans on several threads. Every plan is propagated, partitioned and priced in full
-// (core/estimate/plan.h). Every thread has parsed the text for itself and shares nothing with the
-// others, so the figures do not depend on how many there are.
+// Prices plans on several threads. Every plan is propagated, and each program that comes of that
+// is partitioned and priced in full (core/estimate/plan.h). Every thread has parsed the text for
+// itself, so the figures do not depend on how many there are.
 #ifndef GSHARD_CORE_AUTOSHARD_PLAN_PRICER_H_
 #define GSHARD_CORE_AUTOSHARD_PLAN_PRICER_H_
 
@@ -44,6 +44,8 @@ class PlanPricer {
   // Number of different plans tried so far; number of those that cannot be partitioned.
   int64_t evaluations() const { return static_cast<int64_t>(known_.size()); }
   int64_t refused() const { return refused_; }
+  // Number of different programs of one device that these plans were.
+  int64_t programs() const { return by_shardings_.size(); }
   bool Knows(const Plan& plan) const { return known_.contains(KeyOf(plan)); }
 
   // The program that a plan makes of `module`, before propagation: annotated, updates cut.
@@ -57,6 +59,7 @@ class PlanPricer {
   std::optional<PlanFigures> PriceOne(const PlanSpace& space, const Plan& plan, Reading& reading);
 
   PricingOptions options_;
+  FiguresByShardings by_shardings_;
   std::vector<std::unique_ptr<Reading>> readings_;  // by thread
   std::unordered_map<std::string, std::optional<PlanFigures>> known_;
   int64_t refused_ = 0;

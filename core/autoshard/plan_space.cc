@@ -22,8 +22,8 @@ bool IsProduct(Opcode opcode) {
          opcode == Opcode::kScaledDot;
 }
 
-// Entry parameters from which a result is made by elementwise operations alone, or that a result
-// takes the place of: what a training step updates.
+// Entry parameters from which a result is made by elementwise operations alone, or whose memory a
+// result takes: what a training step updates, and the caches of a decoding step.
 std::unordered_set<const Instruction*> UpdatedParameters(const Module& module) {
   const Computation& entry = *module.entry();
   std::unordered_set<const Instruction*> updated, seen;
@@ -40,6 +40,14 @@ std::unordered_set<const Instruction*> UpdatedParameters(const Module& module) {
     list.push_back(root);
   }
   const std::unordered_set<const Instruction*> results(list.begin(), list.end());
+  for (const ModuleHeader::Donor& donor : module.header().buffer_donor) {
+    if (donor.parameter < 0 || donor.parameter >= entry.parameter_count()) continue;
+    const Instruction* parameter = entry.parameter(donor.parameter);
+    const bool has_result = std::ranges::any_of(list, [&](const Instruction* result) {
+      return result->shape()->bare() == parameter->shape()->bare();
+    });
+    if (has_result && parameter->shape()->IsArray()) updated.insert(parameter);
+  }
   while (!list.empty()) {
     const Instruction* x = list.back();
     list.pop_back();

@@ -39,7 +39,7 @@ Expected<void> Partition(DeviceProgram& program, const DeviceProgramOptions& opt
   way.after_propagation = [&](Module& whole) {
     program.useful_flops = TotalFlops(whole);
     if (options.records_tensors) program.tensors.Record(whole);
-    return Expected<void>();
+    return options.after_propagation ? options.after_propagation(whole) : Expected<void>();
   };
   auto done = MakePerDeviceModule(module, context, way);
   program.diagnostics = std::move(context.diagnostics);

@@ -17,6 +17,7 @@
 #define GSHARD_CORE_ESTIMATE_DEVICE_PROGRAM_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -40,6 +41,9 @@ struct DeviceProgramOptions {
   PropagationOptions propagation;
   ExplainRecorder* recorder = nullptr;  // learns the causes of collectives; may be null
   bool records_tensors = false;         // ReportCost then names the tensors behind the peak's tiles
+  // Sees the whole program between propagation and partitioning, if there are both; an error of it
+  // ends MakeDeviceProgram.
+  std::function<Expected<void>(const Module& propagated)> after_propagation;
 };
 
 struct DeviceProgram {

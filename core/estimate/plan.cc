@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "ir/sharding_text.h"
+
 namespace gshard {
 namespace {
 
@@ -48,16 +50,66 @@ std::unique_ptr<Module> WithShardings(const Module& whole,
   return module;
 }
 
+std::string FiguresByShardings::KeyOf(const Module& propagated, Numbers& numbers) {
+  std::string key;
+  const auto append = [&](uint32_t value) {
+    key.append(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  for (const Computation* computation : propagated.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      append(x->id());
+      const auto [number, is_new] = numbers.try_emplace(x->sharding(), 0);
+      if (is_new && x->sharding() != nullptr) {
+        const std::lock_guard lock(mutex_);
+        const auto next = static_cast<uint32_t>(numbers_.size()) + 1;  // 0: none
+        number->second = numbers_.try_emplace(ToString(x->sharding()), next).first->second;
+      }
+      append(number->second);
+    }
+  }
+  return key;
+}
+
+std::optional<PlanFigures> FiguresByShardings::Find(const std::string& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = figures_.find(key);
+  if (found == figures_.end()) return std::nullopt;
+  return found->second;
+}
+
+void FiguresByShardings::Add(std::string key, const PlanFigures& figures) {
+  const std::lock_guard lock(mutex_);
+  figures_.emplace(std::move(key), figures);
+}
+
+int64_t FiguresByShardings::size() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int64_t>(figures_.size());
+}
+
 Expected<PlanFigures> PricePlan(const Module& whole, const std::vector<PlannedSharding>& shardings,
-                                const Chip& chip, const DeviceProgramOptions& program,
-                                const CostOptions& cost) {
+                                const Chip& chip, DeviceProgramOptions program,
+                                const CostOptions& cost, KnownFigures* known) {
+  std::string key;
+  std::optional<PlanFigures> priced_before;
+  if (known != nullptr) {
+    program.after_propagation = [&](const Module& propagated) -> Expected<void> {
+      key = known->figures->KeyOf(propagated, known->numbers);
+      key += program.weight_update_sharding ? 'z' : '-';
+      priced_before = known->figures->Find(key);
+      if (priced_before) return Fail(MakeError("", "priced before"));
+      return {};
+    };
+  }
   Expected<DeviceProgram> made = MakeDeviceProgram(WithShardings(whole, shardings), program);
+  if (priced_before) return *priced_before;
   if (!made) return Fail(std::move(made.error()));
   PlanFigures figures;
   figures.returns_state_alike = ReturnsStateAlike(*made->module);
   Expected<StepFigures> step = PriceProgram(*std::move(made), chip, cost);
   if (!step) return Fail(std::move(step.error()));
   figures.step = *step;
+  if (known != nullptr) known->figures->Add(std::move(key), figures);
   return figures;
 }
 

@@ -121,8 +121,9 @@ def gshard_times(command, path, repetitions, work):
     report = os.path.join(work, "times.json")
     with open(path) as text:
         defaults = hlo_lines.xla_defaults(text.read())
-    subprocess.run(["gshard-opt", command, path, *defaults, f"--time-passes={report}", "--repeat", str(repetitions), "-o",
-                    os.path.join(work, "out.hlo")], check=True, stderr=subprocess.DEVNULL)
+    # By GSPMD's rules, as XLA's side is: texts of today's JAX would be propagated as Shardy does.
+    subprocess.run(["gshard-opt", command, path, *defaults, "--propagation", "gspmd", f"--time-passes={report}", "--repeat",
+                    str(repetitions), "-o", os.path.join(work, "out.hlo")], check=True, stderr=subprocess.DEVNULL)
     return {entry["name"]: entry["time_ms"] for entry in json.load(open(report))["passes"]}
 
 

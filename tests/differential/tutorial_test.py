@@ -1,5 +1,5 @@
-"""Runs the commands of README.md, docs/tour.md, docs/tutorial.md and docs/xla.md as a reader would, and compares what they print
-with what stands there.
+"""Runs the commands of README.md, docs/tour.md, docs/tutorial.md, docs/auto.md and docs/xla.md as a reader would, and compares
+what they print with what stands there.
 
 Blocks ```python NAME are files; in blocks ```console a line "$ …" is a command, the lines after it its output. All blocks of a
 document run in one folder, in which samples/ is. Times, rates and rounding errors are not compared. Blocks ```sh install or take
@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-DOCUMENTS = ["README.md", "docs/tour.md", "docs/tutorial.md", "docs/xla.md"]
+DOCUMENTS = ["README.md", "docs/tour.md", "docs/tutorial.md", "docs/auto.md", "docs/xla.md"]
 UPDATE = "GSHARD_UPDATE" in os.environ
 
 

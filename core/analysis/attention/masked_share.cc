@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/dims.h"
+
 namespace gshard {
 namespace {
 
@@ -11,6 +13,7 @@ constexpr double kLow = -1e4;
 // there are two; where there are more, few of each.
 constexpr int64_t kRows = 16, kColumns = 64, kOfMany = 6;
 constexpr int kProbes = 8;
+constexpr int64_t kTogether = 1024;  // positions that are evaluated in one go
 constexpr double kBases[] = {0.1, 0.4, 0.6, 0.9};
 
 class MaskSampler {
@@ -37,60 +40,86 @@ class MaskSampler {
     for (size_t i = 0; i < varied.size(); ++i) counts[i] = std::min(counts[i], dims_[varied[i]]);
     int64_t total = 1, masked = 0;
     for (int64_t count : counts) total *= count;
-    PositionValues::Index index = At(0.5);
-    for (int64_t sample = 0; sample < total; ++sample) {
-      int64_t rest = sample;
-      for (size_t i = varied.size(); i-- > 0;) {
-        const double place = static_cast<double>(rest % counts[i]) + 0.5;
-        index[varied[i]] = Position(varied[i], place / static_cast<double>(counts[i]));
-        rest /= counts[i];
+    for (int64_t first = 0; first < total; first += kTogether) {
+      Grid grid = AllAt(0.5, static_cast<size_t>(std::min(kTogether, total - first)));
+      for (size_t sample = 0; sample < grid[0].size(); ++sample) {
+        int64_t rest = first + static_cast<int64_t>(sample);
+        for (size_t i = varied.size(); i-- > 0;) {
+          const double place = static_cast<double>(rest % counts[i]) + 0.5;
+          grid[varied[i]][sample] = Position(varied[i], place / static_cast<double>(counts[i]));
+          rest /= counts[i];
+        }
       }
-      masked += IsMasked(index) ? 1 : 0;
+      masked += std::ranges::count(AreMasked(grid), uint8_t{1});
     }
     return static_cast<double>(masked) / static_cast<double>(total);
   }
 
  private:
+  using Grid = std::vector<std::vector<int64_t>>;  // by dim, then by position
+
   int64_t Position(size_t dim, double share) const {
     const auto size = static_cast<double>(dims_[dim]);
     return std::min(dims_[dim] - 1, static_cast<int64_t>(share * size));
   }
 
-  PositionValues::Index At(double share) const {
-    PositionValues::Index index;
-    for (size_t d = 0; d < dims_.size(); ++d) index.push_back(Position(d, share));
-    return index;
+  // `count` times the position at this share of each dim.
+  Grid AllAt(double share, size_t count) const {
+    Grid grid;
+    for (size_t d = 0; d < dims_.size(); ++d) grid.emplace_back(count, Position(d, share));
+    return grid;
   }
 
+  // Does the mask change along the dim anywhere on lines through a few places?
   bool DependsOn(size_t dim) {
     for (double base : kBases) {
-      PositionValues::Index index = At(base);
-      const bool is_masked = IsMasked(index);
+      Grid grid = AllAt(base, kProbes + 1);
       for (int probe = 0; probe < kProbes; ++probe) {
-        index[dim] = Position(dim, (probe + 0.5) / kProbes);
-        if (IsMasked(index) != is_masked) return true;
+        grid[dim][At(probe)] = Position(dim, (probe + 0.5) / kProbes);
+      }
+      const std::vector<uint8_t> masked = AreMasked(grid);
+      if (std::ranges::count(masked, masked[0]) != kProbes + 1) return true;
+    }
+    return false;
+  }
+
+  std::vector<uint8_t> AreMasked(const Grid& grid) {
+    PositionValues::Positions positions{grid[0].size(), grid.size()};
+    for (size_t d = 0; d < grid.size(); ++d) positions.dims[d] = grid[d].data();
+    std::vector<uint8_t> masked(positions.count);
+    for (const Instruction* x : operations_) {
+      if (x->opcode() == Opcode::kSelect) {
+        MarkSelected(x, positions, masked);
+      } else {
+        MarkAdded(x, positions, masked);
       }
     }
-    return false;
+    return masked;
   }
 
-  bool IsMasked(const PositionValues::Index& index) {
-    return std::any_of(operations_.begin(), operations_.end(),
-                       [&](const Instruction* x) { return Masks(x, index); });
+  void MarkSelected(const Instruction* select, const PositionValues::Positions& positions,
+                    std::vector<uint8_t>& masked) {
+    const PositionValues::Elements chosen = values_.At(select->operand(0), positions);
+    if (std::ranges::count(chosen.known, 0) == std::ssize(chosen.known)) return;
+    for (const bool is_true : {true, false}) {
+      const PositionValues::Elements value =
+          values_.At(select->operand(is_true ? 1 : 2), positions);
+      for (size_t i = 0; i < positions.count; ++i) {
+        if (chosen.known[i] == 0 || (chosen.values[i] != 0) != is_true) continue;
+        if (value.known[i] == 0) continue;
+        if (value.values[i] <= kLow || value.values[i] == 0) masked[i] = 1;
+      }
+    }
   }
 
-  bool Masks(const Instruction* x, const PositionValues::Index& index) {
-    if (x->opcode() == Opcode::kSelect) {
-      const std::optional<double> chosen = values_.At(x->operand(0), index);
-      if (!chosen) return false;
-      const std::optional<double> value = values_.At(x->operand(*chosen != 0 ? 1 : 2), index);
-      return value && (*value <= kLow || *value == 0);
+  void MarkAdded(const Instruction* add, const PositionValues::Positions& positions,
+                 std::vector<uint8_t>& masked) {
+    for (const Instruction* operand : add->operands()) {
+      const PositionValues::Elements value = values_.At(operand, positions);
+      for (size_t i = 0; i < positions.count; ++i) {
+        if (value.known[i] != 0 && value.values[i] <= kLow) masked[i] = 1;
+      }
     }
-    for (const Instruction* operand : x->operands()) {
-      const std::optional<double> value = values_.At(operand, index);
-      if (value && *value <= kLow) return true;
-    }
-    return false;
   }
 
   PositionValues& values_;

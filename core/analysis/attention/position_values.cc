@@ -4,7 +4,6 @@
 #include <cmath>
 #include <unordered_set>
 
-#include "core/analysis/integer_elements.h"
 #include "ir/literal.h"
 
 namespace gshard {
@@ -92,6 +91,20 @@ std::optional<double> BinaryValue(const Instruction* x, double a, double b) {
   }
 }
 
+// The place of each position in the array's row-major order.
+std::vector<int64_t> RowMajorOf(const Shape* shape, const PositionValues::Positions& positions) {
+  std::vector<int64_t> at(positions.count);
+  for (size_t dim = 0; dim < positions.rank; ++dim) {
+    const int64_t size = shape->dim(static_cast<int64_t>(dim));
+    for (size_t i = 0; i < at.size(); ++i) at[i] = at[i] * size + positions.dims[dim][i];
+  }
+  return at;
+}
+
+PositionValues::Elements Unknown(size_t count) {
+  return {std::vector<double>(count), std::vector<uint8_t>(count)};
+}
+
 // The value of a pred operation of which one operand is known.
 std::optional<double> Decided(const Instruction* x, double known) {
   if (x->opcode() == Opcode::kAnd && known == 0) return 0;
@@ -118,97 +131,153 @@ bool IsMove(Opcode opcode) {
 
 }  // namespace
 
-std::optional<double> PositionValues::At(const Instruction* x, const Index& index) {
+PositionValues::Elements PositionValues::At(const Instruction* x, const Positions& positions) {
   operations_left_ = kMaxOperations;
-  return Evaluate(x, index, 0);
+  columns_.clear();
+  return Evaluate(x, positions, 0);
 }
 
-std::optional<double> PositionValues::Evaluate(const Instruction* x, const Index& index,
-                                               int depth) {
+PositionValues::Elements PositionValues::Evaluate(const Instruction* x, const Positions& positions,
+                                                  int depth) {
   x = carried_.Origin(x);
   if (--operations_left_ < 0 || depth > kDeepest || !x->shape()->IsArray() ||
       x->shape()->rank() > kMaxRank) {
-    return std::nullopt;
+    return Unknown(positions.count);
   }
   if (x->opcode() == Opcode::kIota) {
-    return static_cast<double>(
-        index[static_cast<size_t>(x->attributes<IotaAttributes>().dimension)]);
+    const int64_t* along =
+        positions.dims[static_cast<size_t>(x->attributes<IotaAttributes>().dimension)];
+    return {std::vector<double>(along, along + positions.count),
+            std::vector<uint8_t>(positions.count, 1)};
   }
   if (x->opcode() == Opcode::kConstant) {
     const Literal& literal = *x->attributes<ConstantAttributes>().literal;
-    if (literal.elided || IsComplex(x->shape()->dtype())) return std::nullopt;
-    return ElementAsDouble(literal, RowMajor(x->shape()->dims(), index));
+    Elements elements = Unknown(positions.count);
+    if (literal.elided || IsComplex(x->shape()->dtype())) return elements;
+    std::ranges::fill(elements.known, 1);
+    if (positions.rank == 0) {
+      std::ranges::fill(elements.values, ElementAsDouble(literal, 0));
+      return elements;
+    }
+    const std::vector<int64_t> at = RowMajorOf(x->shape(), positions);
+    for (size_t i = 0; i < at.size(); ++i) elements.values[i] = ElementAsDouble(literal, at[i]);
+    return elements;
   }
-  if (IsMove(x->opcode())) return EvaluateMoved(x, index, depth);
-  if (IsElementwise(x->opcode())) return EvaluateElementwise(x, index, depth);
-  return std::nullopt;
+  if (IsMove(x->opcode())) return EvaluateMoved(x, positions, depth);
+  if (IsElementwise(x->opcode())) return EvaluateElementwise(x, positions, depth);
+  return Unknown(positions.count);
 }
 
-std::optional<double> PositionValues::EvaluateMoved(const Instruction* x, const Index& index,
-                                                    int depth) {
+PositionValues::Elements PositionValues::EvaluateMoved(const Instruction* x,
+                                                       const Positions& positions, int depth) {
   const Instruction* operand = x->operand(0);
+  Positions from{positions.count, static_cast<size_t>(operand->shape()->rank())};
   switch (x->opcode()) {
     case Opcode::kBroadcast: {
-      Index from;
-      for (int64_t dim : x->attributes<DimensionsAttributes>().dimensions)
-        from.push_back(index[static_cast<size_t>(dim)]);
+      const auto& dims = x->attributes<DimensionsAttributes>().dimensions;
+      for (size_t i = 0; i < dims.size(); ++i) {
+        from.dims[i] = positions.dims[static_cast<size_t>(dims[i])];
+      }
       return Evaluate(operand, from, depth + 1);
     }
     case Opcode::kReshape:
     case Opcode::kBitcast: {
       const Shape* shape = operand->shape();
       if (shape->element_count() != x->shape()->element_count() || shape->rank() > kMaxRank) {
-        return std::nullopt;
+        return Unknown(positions.count);
       }
-      int64_t at = RowMajor(x->shape()->dims(), index);
-      Index from(static_cast<size_t>(shape->rank()));
-      for (int64_t dim = shape->rank(); dim-- > 0; at /= shape->dim(dim)) {
-        from[static_cast<size_t>(dim)] = at % shape->dim(dim);
+      std::vector<int64_t> rest = RowMajorOf(x->shape(), positions);
+      for (size_t dim = from.rank; dim-- > 0;) {
+        const int64_t size = shape->dim(static_cast<int64_t>(dim));
+        std::vector<int64_t>& column = Column(positions.count);
+        for (size_t i = 0; i < rest.size(); ++i) {
+          column[i] = rest[i] % size;
+          rest[i] /= size;
+        }
+        from.dims[dim] = column.data();
       }
       return Evaluate(operand, from, depth + 1);
     }
     case Opcode::kTranspose: {
       const auto& order = x->attributes<DimensionsAttributes>().dimensions;
-      Index from(index.size());
-      for (size_t i = 0; i < index.size(); ++i) from[static_cast<size_t>(order[i])] = index[i];
+      for (size_t i = 0; i < order.size(); ++i) {
+        from.dims[static_cast<size_t>(order[i])] = positions.dims[i];
+      }
       return Evaluate(operand, from, depth + 1);
     }
     case Opcode::kSlice: {
       const auto& slice = x->attributes<SliceAttributes>();
-      Index from(index.size());
-      for (size_t i = 0; i < index.size(); ++i)
-        from[i] = slice.starts[i] + index[i] * slice.strides[i];
+      for (size_t dim = 0; dim < from.rank; ++dim) {
+        std::vector<int64_t>& column = Column(positions.count);
+        for (size_t i = 0; i < column.size(); ++i) {
+          column[i] = slice.starts[dim] + positions.dims[dim][i] * slice.strides[dim];
+        }
+        from.dims[dim] = column.data();
+      }
       return Evaluate(operand, from, depth + 1);
     }
     case Opcode::kDynamicSlice:
       if (const Instruction* stored = carried_.StoredSlice(x)) {
-        return Evaluate(stored, index, depth + 1);
+        return Evaluate(stored, positions, depth + 1);
       }
-      return std::nullopt;
+      return Unknown(positions.count);
     default:  // IsMove has no others
-      return std::nullopt;
+      return Unknown(positions.count);
   }
 }
 
-std::optional<double> PositionValues::EvaluateElementwise(const Instruction* x, const Index& index,
-                                                          int depth) {
-  if (x->opcode() == Opcode::kSelect) {
-    const Shape* pred = x->operand(0)->shape();
-    std::optional<double> chosen =
-        Evaluate(x->operand(0), pred->rank() == 0 ? Index() : index, depth + 1);
-    if (!chosen) return std::nullopt;
-    return Evaluate(x->operand(*chosen != 0 ? 1 : 2), index, depth + 1);
+// Only the operands that are chosen somewhere are evaluated.
+PositionValues::Elements PositionValues::EvaluateSelect(const Instruction* x,
+                                                        const Positions& positions, int depth) {
+  const bool is_one_for_all = x->operand(0)->shape()->rank() == 0;
+  const Elements chosen = Evaluate(
+      x->operand(0), is_one_for_all ? Positions{positions.count, 0} : positions, depth + 1);
+  Elements elements = Unknown(positions.count);
+  for (const bool is_true : {true, false}) {
+    const auto takes = [&](size_t i) {
+      return chosen.known[i] != 0 && (chosen.values[i] != 0) == is_true;
+    };
+    size_t first = 0;
+    while (first < positions.count && !takes(first)) ++first;
+    if (first == positions.count) continue;
+    const Elements branch = Evaluate(x->operand(is_true ? 1 : 2), positions, depth + 1);
+    for (size_t i = first; i < positions.count; ++i) {
+      if (!takes(i)) continue;
+      elements.values[i] = branch.values[i];
+      elements.known[i] = branch.known[i];
+    }
   }
+  return elements;
+}
+
+PositionValues::Elements PositionValues::EvaluateElementwise(const Instruction* x,
+                                                             const Positions& positions,
+                                                             int depth) {
+  if (x->opcode() == Opcode::kSelect) return EvaluateSelect(x, positions, depth);
+  if (x->operand_count() != 1 && x->operand_count() != 2) return Unknown(positions.count);
+  Elements a = Evaluate(x->operand(0), positions, depth + 1);
+  const auto put = [&](size_t i, std::optional<double> value) {
+    a.known[i] = value.has_value();
+    a.values[i] = value.value_or(0);
+  };
   if (x->operand_count() == 1) {
-    std::optional<double> a = Evaluate(x->operand(0), index, depth + 1);
-    return a ? UnaryValue(x, *a) : std::nullopt;
+    for (size_t i = 0; i < positions.count; ++i) {
+      if (a.known[i] != 0) put(i, UnaryValue(x, a.values[i]));
+    }
+    return a;
   }
-  if (x->operand_count() != 2) return std::nullopt;
-  std::optional<double> a = Evaluate(x->operand(0), index, depth + 1);
-  std::optional<double> b = Evaluate(x->operand(1), index, depth + 1);
-  if (a && b) return BinaryValue(x, *a, *b);
-  if (x->shape()->dtype() == DType::kPred && (a || b)) return Decided(x, a ? *a : *b);
-  return std::nullopt;
+  const Elements b = Evaluate(x->operand(1), positions, depth + 1);
+  const bool is_pred = x->shape()->dtype() == DType::kPred;
+  for (size_t i = 0; i < positions.count; ++i) {
+    if (a.known[i] != 0 && b.known[i] != 0) {
+      put(i, BinaryValue(x, a.values[i], b.values[i]));
+    } else if (is_pred && (a.known[i] != 0 || b.known[i] != 0)) {
+      put(i, Decided(x, a.known[i] != 0 ? a.values[i] : b.values[i]));
+    } else {
+      put(i, std::nullopt);
+    }
+  }
+  return a;
 }
 
 std::optional<std::vector<const Instruction*>> PositionValues::Sources(const Instruction* x,

@@ -8,7 +8,7 @@
 
 #include <array>
 #include <cstdint>
-#include <initializer_list>
+#include <deque>
 #include <optional>
 #include <span>
 #include <vector>
@@ -21,49 +21,49 @@ namespace gshard {
 class PositionValues {
  public:
   static constexpr int64_t kMaxRank = 12;  // of arrays that are looked at
-  // Of one element, in place: masks are asked at thousands.
-  class Index {
-   public:
-    Index() = default;
-    Index(std::initializer_list<int64_t> index) {
-      for (const int64_t i : index) push_back(i);
-    }
-    explicit Index(size_t size) : size_(size) {}
 
-    void push_back(int64_t i) { at_[size_++] = i; }
-    size_t size() const { return size_; }
-    int64_t& operator[](size_t dim) { return at_[dim]; }
-    int64_t operator[](size_t dim) const { return at_[dim]; }
-    operator std::span<const int64_t>() const { return {at_.data(), size_}; }
+  // Positions in an array, those of one dim beside each other: dims[d][i] is position i along d.
+  // Who makes one keeps the memory.
+  struct Positions {
+    size_t count = 0;
+    size_t rank = 0;
+    std::array<const int64_t*, kMaxRank> dims = {};
+  };
 
-   private:
-    std::array<int64_t, kMaxRank> at_;
-    size_t size_ = 0;
+  // The elements at some positions.
+  struct Elements {
+    std::vector<double> values;   // preds are 0 or 1
+    std::vector<uint8_t> known;   // does it follow from constants and iotas?
   };
 
   // `carried` must live as long as this.
   explicit PositionValues(const CarriedValues& carried) : carried_(carried) {}
 
-  // The element of `x` at `index` where it follows from constants and iotas, in this computation or
-  // in those that loops carry it from; preds are 0 or 1. Nothing where it depends on data: an `and`
-  // with a known false is false all the same. `x` has at most kMaxRank dims.
-  std::optional<double> At(const Instruction* x, const Index& index);
+  // The elements of `x` where they follow from constants and iotas, in this computation or in those
+  // that loops carry it from. Not known where they depend on data, but an `and` with a known false
+  // is false all the same. `x` has at most kMaxRank dims. All positions are evaluated together,
+  // operation by operation: masks are asked at thousands.
+  Elements At(const Instruction* x, const Positions& positions);
 
   // If `x` is made elementwise of positions, constants and arrays of at most `most` elements (such
   // as one segment id a position): these arrays. Else nothing.
   std::optional<std::vector<const Instruction*>> Sources(const Instruction* x, int64_t most) const;
 
  private:
-  // Operations that one element may take: masks take a few dozen.
-  static constexpr int kMaxOperations = 400;
+  // Operations that are evaluated for one array: masks take a few dozen.
+  static constexpr int kMaxOperations = 800;
   static constexpr int kDeepest = 100;
 
-  std::optional<double> Evaluate(const Instruction* x, const Index& index, int depth);
-  std::optional<double> EvaluateMoved(const Instruction* x, const Index& index, int depth);
-  std::optional<double> EvaluateElementwise(const Instruction* x, const Index& index, int depth);
+  Elements Evaluate(const Instruction* x, const Positions& positions, int depth);
+  Elements EvaluateMoved(const Instruction* x, const Positions& positions, int depth);
+  Elements EvaluateElementwise(const Instruction* x, const Positions& positions, int depth);
+  Elements EvaluateSelect(const Instruction* x, const Positions& positions, int depth);
+  // Memory for positions along one dim, until At returns.
+  std::vector<int64_t>& Column(size_t count) { return columns_.emplace_back(count); }
 
   const CarriedValues& carried_;
   int operations_left_ = 0;
+  std::deque<std::vector<int64_t>> columns_;
 };
 
 }  // namespace gshard

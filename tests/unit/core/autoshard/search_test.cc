@@ -56,18 +56,23 @@ struct Problem {
   }
 };
 
-// The least of all plans.
-PricedPlan BruteForce(Problem& problem, int64_t limit) {
-  std::vector<Plan> plans = {{std::vector<int>(problem.space->groups().size(), 0), false}};
-  for (size_t g = 0; g < problem.space->groups().size(); ++g) {
+std::vector<Plan> AllPlans(const PlanSpace& space) {
+  std::vector<Plan> plans = {{std::vector<int>(space.groups().size(), 0), false}};
+  for (size_t g = 0; g < space.groups().size(); ++g) {
     const size_t before = plans.size();
-    for (size_t option = 1; option < problem.space->groups()[g].options.size(); ++option) {
+    for (size_t option = 1; option < space.groups()[g].options.size(); ++option) {
       for (size_t i = 0; i < before; ++i) {
         plans.push_back(plans[i]);
         plans.back().choices[g] = static_cast<int>(option);
       }
     }
   }
+  return plans;
+}
+
+// The least of all plans.
+PricedPlan BruteForce(Problem& problem, int64_t limit) {
+  const std::vector<Plan> plans = AllPlans(*problem.space);
   const auto figures = problem.pricer->Price(*problem.space, plans);
   std::optional<PricedPlan> best;
   for (size_t i = 0; i < plans.size(); ++i) {
@@ -76,6 +81,28 @@ PricedPlan BruteForce(Problem& problem, int64_t limit) {
     if (!best || IsBetter(priced, *best, limit)) best = std::move(priced);
   }
   return *best;
+}
+
+TEST_CASE("plans that propagation makes alike are one program", "[autoshard]") {
+  Random random(3);
+  Problem problem(RandomChain(random, 2), {{"a", 8}});
+  const std::vector<Plan> plans = AllPlans(*problem.space);
+  const auto figures = problem.pricer->Price(*problem.space, plans);
+  CHECK(problem.pricer->evaluations() == static_cast<int64_t>(plans.size()));
+  CHECK(problem.pricer->programs() < problem.pricer->evaluations());
+  const Chip chip = *BuiltInChip("h100");
+  DeviceProgramOptions program;
+  program.is_partitioned = false;
+  for (size_t i = 0; i < plans.size(); ++i) {  // each for itself
+    auto module = problem.pricer->Apply(*problem.space, plans[i]);
+    REQUIRE(module);
+    auto made = MakeDeviceProgram(std::move(*module), program);
+    REQUIRE(made);
+    const auto alone = PriceProgram(std::move(*made), chip, {});
+    REQUIRE((alone && figures[i]));
+    CHECK(figures[i]->step.step_time_s == alone->step_time_s);
+    CHECK(figures[i]->step.peak_bytes == alone->peak_bytes);
+  }
 }
 
 // Is the plan as fast as the least one, to a fifth of a percent, and does it fit where that does?
