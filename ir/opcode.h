@@ -86,7 +86,8 @@ struct OpcodeInfo {
   std::string_view text;
   int arity;  // or kVariadic
   // Group of opcodes with a file of their own, FAMILY.cc, in most `ops` folders; some folders have
-  // coarser files (core/op_dims/ops) or finer ones.
+  // coarser files (core/op_dims/ops) or finer ones. core/cost chooses its rules by family, and
+  // reads DotAttributes of every opcode of family dot (MatrixOf in core/cost/kernel_work.cc).
   std::string_view family;
   uint32_t flags;
   uint32_t types;  // OR of OperandType

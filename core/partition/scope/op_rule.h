@@ -4,6 +4,14 @@
 // it needs, emits the local operation and returns the result in whatever layout it came out; the
 // driver moves it to the one its sharding asks for. Rules are rows of one table, opcode -> rule;
 // the table is complete by construction. The default rule makes operands whole and is always right.
+//
+// An uneven tile ends in padding, which may hold anything, NaN too. A rule that sums over a dim, or
+// chooses along it, masks the padding there first, in each operand that has the dim (MaskPadding);
+// padding of other dims may go into the padding of the result. Where a summed label is cut
+// (strategy.h), the local results are partial, and the layouts that Choose returns say so: the
+// driver adds them up when it moves the result, no rule emits the all-reduce. A rule may emit other
+// operations than its source, for example because it matters where the tile lies in the array
+// (Offset and Positions of geometry()), and then returns the last of them with Finish.
 #ifndef GSHARD_CORE_PARTITION_SCOPE_OP_RULE_H_
 #define GSHARD_CORE_PARTITION_SCOPE_OP_RULE_H_
 
@@ -88,7 +96,7 @@ class PartitionContext {
   PartitionedValue* Emit(std::span<Instruction* const> operands,
                          std::span<const MeshLayout* const> results);
   // The result of `local`, an operation made for this rule, under the source's name; `operand` is
-  // what it was made from (where nothing was to be done they are the same).
+  // what it was made from (where nothing was to be done they are the same), or null.
   PartitionedValue* Finish(Instruction* local, const Instruction* operand,
                            const MeshLayout* layout);
   // Operands whole, operation whole.
