@@ -89,6 +89,10 @@ Plan PlanByNames(const PlanSpace& space, const NameChoice& names, NamedTensors t
     Cut cut(space.mesh().size(), -1);
     if (group.kind == GroupKind::kProduct) {
       if (tensors == NamedTensors::kParameters) continue;
+      if (tensors == NamedTensors::kParametersOfWholeProducts) {
+        plan.choices[g] = space.OptionOf(g, cut).value_or(0);
+        continue;
+      }
     } else if (tensors == NamedTensors::kProducts) {
       continue;
     } else if (tensors == NamedTensors::kProductsOfWholeTensors) {

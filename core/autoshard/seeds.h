@@ -15,14 +15,15 @@ using NameChoice = std::vector<std::vector<int>>;
 
 // What a plan by names annotates.
 enum class NamedTensors : uint8_t {
-  kParameters,             // parameters and inputs
-  kAll,                    // products as well
-  kProducts,               // products alone
-  kProductsOfWholeTensors  // products, and copies of every parameter and input on all devices
+  kParameters,                 // parameters and inputs
+  kAll,                        // products as well
+  kProducts,                   // products alone
+  kProductsOfWholeTensors,     // products, and copies of every parameter and input on all devices
+  kParametersOfWholeProducts,  // parameters and inputs, and copies of every product on all devices
 };
-constexpr NamedTensors kNamedTensors[] = {NamedTensors::kAll, NamedTensors::kParameters,
-                                          NamedTensors::kProducts,
-                                          NamedTensors::kProductsOfWholeTensors};
+constexpr NamedTensors kNamedTensors[] = {
+    NamedTensors::kAll, NamedTensors::kParameters, NamedTensors::kProducts,
+    NamedTensors::kProductsOfWholeTensors, NamedTensors::kParametersOfWholeProducts};
 
 // Returns the plan by names: along each axis it cuts each tensor that is annotated in the first dim
 // that has a name of that axis and that the axis divides. Tensors that nothing cuts are left to
