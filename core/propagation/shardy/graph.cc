@@ -475,7 +475,9 @@ class GraphMaker {
     const View from = LeafOf(*x.operand(0), 0);
     View outside = from;
     if (!IsCustomCallTo(*x.operand(0), kShardingTarget)) {
+      // Where a propagation has been before, what was the border's constraint is a copy.
       outside = {NewTensor(x.operand(0)->shape()), false};
+      ReadAnnotation(reader_, *x.operand(0), 0, graph_.tensors[At(outside.tensor)]);
       AddEdge(x, from, outside);
     } else {
       const auto is_its = [&](const Operation& op) { return op.instruction == x.operand(0); };

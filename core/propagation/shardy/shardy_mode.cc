@@ -63,7 +63,8 @@ class Mode {
     std::vector<Growth> growths;
     Propagate(graph_, recorder_ != nullptr ? &growths : nullptr);
     if (findings_ != nullptr) FindConflicts(graph_, module_, mesh_, *findings_);
-    FitBoundary();
+    FitParameters();
+    FitResults();
     for (Computation* computation : module_.computations()) {
       for (Instruction* x : computation->instructions()) changed |= SetSharding(*x);
     }
@@ -92,14 +93,23 @@ class Mode {
   }
 
   // Arrays at the program's boundary are cut evenly.
-  void FitBoundary() {
+  void FitParameters() {
     size_t leaf = 0;
     for (const Instruction* parameter : module_.entry()->parameters()) {
+      bool any = false;
       for (const View& view : graph_.LeavesOf(*parameter)) {
-        boundary_refused_ |= KeepWhatDivides(*graph_.axes, graph_.tensors[At(view.tensor)], mesh_,
-                                             given_[leaf++]);
+        Tensor& tensor = graph_.tensors[At(view.tensor)];
+        boundary_refused_ |= KeepWhatDivides(*graph_.axes, tensor, mesh_, given_[leaf++]);
+        any |= tensor.HasSharding();
+      }
+      // The sharding of a tuple says {replicated} of elements without one.
+      for (const View& view : graph_.LeavesOf(*parameter)) {
+        if (any) graph_.tensors[At(view.tensor)].mesh = mesh_;
       }
     }
+  }
+
+  void FitResults() {
     const Instruction& root = *module_.entry()->root();
     const std::span<const View> leaves = graph_.LeavesOf(root);
     std::vector<uint8_t> is_result(graph_.tensors.size());
