@@ -20,6 +20,12 @@ RelationBuilder::RelationBuilder(const Instruction& x) : x_(x) {
   }
   relation_.results.reserve(leaves_.size());
   for (const Shape* leaf : leaves_) relation_.results.emplace_back(RankOf(leaf));
+  // As many as nearly all operations have.
+  size_t dims = 0;
+  for (const auto* list : {&relation_.operands, &relation_.results}) {
+    if (!list->empty()) dims += list->front().size();
+  }
+  relation_.factors.reserve(dims);
 }
 
 int RelationBuilder::Add(int64_t size, FactorKind kind, bool blocked) {

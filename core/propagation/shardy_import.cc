@@ -94,13 +94,13 @@ void ImportGroup(Module& module, const Instruction* x) {
 bool ImportPropagationMarkers(Module& module, Computation* computation) {
   constexpr std::string_view kBarrier = "xla.sdy.PropagationBarrier";
   constexpr std::string_view kGroup = "xla.sdy.ShardingGroup";
-  const std::vector<Instruction*> old(computation->instructions().begin(),
-                                      computation->instructions().end());
   const auto is_marker = [&](const Instruction* x) {
     return x->operand_count() == 1 && (IsCustomCallTo(*x, kBarrier) ||
                                        (IsCustomCallTo(*x, kGroup) && x != computation->root()));
   };
-  if (std::ranges::none_of(old, is_marker)) return false;
+  if (std::ranges::none_of(computation->instructions(), is_marker)) return false;
+  const std::vector<Instruction*> old(computation->instructions().begin(),
+                                      computation->instructions().end());
   std::unordered_map<const Instruction*, Instruction*> value_of;
   const auto resolve = [&](Instruction* x) {
     const auto it = value_of.find(x);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "ir/dims.h"
 #include "ir/metadata.h"
@@ -22,10 +23,11 @@ const Sharding* LeafOf(const Sharding* s, int64_t leaf) {
 // The axes of another mesh as those of `mesh`, by name and size; nothing if one is not there.
 std::optional<AxisList> OnMesh(const AxisList& axes, const Mesh& from, const Mesh& mesh) {
   AxisList list;
+  const bool is_same = &from == &mesh;
   for (AxisRef axis : axes) {
     const MeshAxis& named = from.axes[static_cast<size_t>(axis.axis)];
     if (named.size == 1) continue;
-    axis.axis = mesh.FindAxis(named.name);
+    if (!is_same) axis.axis = mesh.FindAxis(named.name);
     if (axis.axis < 0 || mesh.axes[static_cast<size_t>(axis.axis)].size != named.size) {
       return std::nullopt;
     }
@@ -40,6 +42,29 @@ const NamedSharding* NamedOn(const AnnotationReader& reader, const Sharding* s) 
   const auto [it, fresh] = reader.named.try_emplace(s, nullptr);
   if (fresh) it->second = SpelledByMesh(reader.context, s, reader.mesh, /*sugar=*/false)->named;
   return it->second;
+}
+
+SpelledSharding Spell(const AnnotationReader& reader, const Sharding* s) {
+  SpelledSharding spelled;
+  spelled.has_spelling = true;
+  if (!s->IsTiled() && s->named == nullptr) return spelled;
+  const NamedSharding* named = NamedOn(reader, s);
+  if (named == nullptr || (named->form != NamedSharding::Form::kDims &&
+                           named->form != NamedSharding::Form::kReplicated)) {
+    return {};
+  }
+  bool all_there = true;
+  const auto take = [&](const AxisList& axes) {
+    const auto list = OnMesh(axes, *named->mesh, *reader.mesh);
+    all_there = all_there && list.has_value();
+    return list ? reader.axes.Make(*list) : Axes();
+  };
+  for (const NamedSharding::Dim& dim : named->dims) {
+    spelled.dims.push_back({.axes = take(dim.axes), .open = dim.open});
+  }
+  spelled.replicated = take(named->replicated);
+  spelled.unreduced = take(named->unreduced);
+  return all_there ? spelled : SpelledSharding();
 }
 
 const std::vector<ShardySharding>& ShardingsInAttribute(const AnnotationReader& reader,
@@ -60,7 +85,7 @@ void ReadOpenDims(const AnnotationReader& reader, const Instruction& x, int64_t 
       if (At(d) < dims.size()) dims[At(d)].open = true;
     }
   }
-  if (x.frontend_attributes().empty()) return;
+  if (x.frontend_attributes().find("xla.sdy.sharding") == std::string_view::npos) return;
   const std::vector<ShardySharding>& shardings = ShardingsInAttribute(reader, x);
   if (At(leaf) >= shardings.size()) return;
   const ShardySharding& sharding = shardings[At(leaf)];
@@ -83,34 +108,20 @@ std::string ShardyMeshesText(const Module& module) {
 
 bool ReadAnnotation(const AnnotationReader& reader, const Instruction& x, int64_t leaf,
                     Tensor& tensor) {
-  const Mesh* mesh = reader.mesh;
   const Sharding* s = LeafOf(x.sharding(), leaf);
   if (s == nullptr || s->IsUnknown() || s->IsMaximal()) return false;
-  std::vector<Dim> dims(tensor.dims.size(), Dim{.axes = {}, .open = false});
-  Axes replicated, unreduced;
-  if (s->IsTiled() || s->named != nullptr) {
-    const NamedSharding* named = NamedOn(reader, s);
-    if (named == nullptr || (named->form != NamedSharding::Form::kDims &&
-                             named->form != NamedSharding::Form::kReplicated)) {
-      return false;
-    }
-    const auto take = [&](const AxisList& axes, Axes& out) {
-      const auto list = OnMesh(axes, *named->mesh, *mesh);
-      if (list) out = reader.axes.Make(*list);
-      return list.has_value();
-    };
-    for (size_t d = 0; d < dims.size() && d < named->dims.size(); ++d) {
-      if (!take(named->dims[d].axes, dims[d].axes)) return false;
-      dims[d].open = named->dims[d].open;
-    }
-    if (!take(named->replicated, replicated) || !take(named->unreduced, unreduced)) return false;
-  }
-  ReadOpenDims(reader, x, leaf, dims);
-  tensor.mesh = mesh;
+  const auto [it, fresh] = reader.spelled.try_emplace(s);
+  if (fresh) it->second = Spell(reader, s);
+  const SpelledSharding& spelled = it->second;
+  if (!spelled.has_spelling) return false;
+  std::ranges::fill(tensor.dims, Dim{.axes = {}, .open = false});
+  std::copy_n(spelled.dims.begin(), std::min(spelled.dims.size(), tensor.dims.size()),
+              tensor.dims.begin());
+  ReadOpenDims(reader, x, leaf, tensor.dims);
+  tensor.mesh = reader.mesh;
   tensor.is_annotated = true;
-  tensor.replicated = replicated;
-  tensor.unreduced = unreduced;
-  std::ranges::copy(dims, tensor.dims.begin());
+  tensor.replicated = spelled.replicated;
+  tensor.unreduced = spelled.unreduced;
   return true;
 }
 

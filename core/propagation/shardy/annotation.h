@@ -19,6 +19,13 @@ namespace gshard::shardy {
 // The header's xla.sdy.meshes; empty if it has none.
 std::string ShardyMeshesText(const Module& module);
 
+// What a sharding says by axes of the mesh, whatever the value.
+struct SpelledSharding {
+  bool has_spelling = false;
+  std::vector<Dim> dims;  // of a tensor's others no axis cuts them, and they are closed
+  Axes replicated, unreduced;
+};
+
 // What reading needs to know of the module; outlives no change of it.
 struct AnnotationReader {
   AnnotationReader(Context& context_in, AxisTable& axes_in, const Mesh* mesh_in,
@@ -33,6 +40,7 @@ struct AnnotationReader {
   mutable std::unordered_map<std::string_view, std::vector<ShardySharding>> read;
   // Shardings spelled by axes of `mesh`; null: there is no spelling.
   mutable std::unordered_map<const Sharding*, const NamedSharding*> named;
+  mutable std::unordered_map<const Sharding*, SpelledSharding> spelled;
 };
 
 // Gives `tensor` the sharding that leaf `leaf` of `x` carries: its axes, and from the frontend

@@ -62,7 +62,9 @@ bool IsPrefix(std::span<const AxisRef> prefix, std::span<const AxisRef> list) {
 }
 
 Axes CommonPrefix(AxisTable& table, Axes a, Axes b) {
-  return a == b ? a : table.Make(CommonPrefix(a.list(), b.list()));
+  if (IsPrefix(a, b)) return a;
+  if (IsPrefix(b, a)) return b;
+  return table.Make(CommonPrefix(a.list(), b.list()));
 }
 
 AxisList CommonPrefix(std::span<const AxisRef> a, std::span<const AxisRef> b) {

@@ -61,6 +61,9 @@ void Append(AxisList& list, const AxisRef& axis);
 
 // True if `list` begins with `prefix`, whose last axis may be a major part of the one there.
 bool IsPrefix(std::span<const AxisRef> prefix, std::span<const AxisRef> list);
+inline bool IsPrefix(Axes prefix, Axes list) {
+  return prefix.empty() || prefix == list || IsPrefix(prefix.list(), list.list());
+}
 
 // Returns the longer list if one is a prefix of the other (see IsPrefix), otherwise their longest
 // common prefix: [a] and [a, b] give [a, b]; [a, b] and [a, c] give [a]; "d":(1)2 and "d" give "d";

@@ -17,6 +17,7 @@ constexpr int kForward = 1, kBackward = 2, kBoth = 3;
 constexpr int kTiers = 5;
 // Up to here only factors that need no communication give axes.
 constexpr int kLastPassingTier = 2;
+constexpr size_t kNobody = SIZE_MAX;
 
 bool SameDims(const Tensor& a, const Tensor& b) {
   if (a.dims.size() != b.dims.size()) return false;
@@ -67,6 +68,10 @@ class OperationSet {
   void Add(size_t i) { words_[i / 64] |= uint64_t{1} << (i % 64); }
   void Remove(size_t i) { words_[i / 64] &= ~(uint64_t{1} << (i % 64)); }
   bool Has(size_t i) const { return (words_[i / 64] >> (i % 64) & 1) != 0; }
+  // Adds what is in both of these.
+  void AddCommon(const OperationSet& a, const OperationSet& b) {
+    for (size_t w = 0; w < words_.size(); ++w) words_[w] |= a.words_[w] & b.words_[w];
+  }
   // The first member that is not below i; the number of operations if there is none.
   size_t FirstFrom(size_t i) const {
     if (i >= end_) return end_;
@@ -91,7 +96,10 @@ class Propagation {
         growths_(growths),
         first_user_(graph.tensors.size() + 2),
         stale_(graph.operations.size()),
-        has_axes_(graph.operations.size()) {
+        idle_(stale_),
+        has_axes_(stale_),
+        early_directions_(graph.operations.size()) {
+    FindRenewed();
     // Users of tensor t are counted at t + 2, so that their places are found at t + 1.
     for (const Operation& op : graph.operations) {
       for (const View& view : op.views) ++first_user_[At(view.tensor) + 2];
@@ -130,11 +138,12 @@ class Propagation {
   }
 
  private:
-  int DirectionOf(const Operation& op, int tier) const {
+  int DirectionOf(size_t i, int tier) const {
+    const Operation& op = graph_.operations[i];
     int direction = 0;
     switch (op.op_class) {
       case OpClass::kPassThrough:
-        direction = tier == 0 ? EarlyDirection(op) : kBoth;
+        direction = tier == 0 ? early_directions_[i] : kBoth;
         break;
       case OpClass::kDynamicSlice:
         direction = tier < 2 ? kForward : kBoth;
@@ -147,6 +156,20 @@ class Propagation {
         break;
     }
     return direction & op.allowed;
+  }
+
+  // Directions depend on uses and on which dims are closed: neither changes any more.
+  void FindRenewed() {
+    renewed_.assign(kTiers, OperationSet(graph_.operations.size()));
+    for (size_t i = 0; i < graph_.operations.size(); ++i) {
+      const Operation& op = graph_.operations[i];
+      const bool passes = op.op_class == OpClass::kPassThrough;
+      if (passes) early_directions_[i] = static_cast<uint8_t>(EarlyDirection(op));
+      const int tier = passes ? 1 : 2;
+      if (DirectionOf(i, tier) != DirectionOf(i, tier - 1)) renewed_[At(tier)].Add(i);
+      if (!op.relation->passes_only) renewed_[kLastPassingTier + 1].Add(i);
+      if (op.op_class == OpClass::kBroadcast) renewed_[kTiers - 1].Add(i);
+    }
   }
 
   // Before all others only what nobody else uses is settled.
@@ -163,13 +186,10 @@ class Propagation {
   }
 
   void RunTier(bool all) {
-    for (size_t i = 0; i < graph_.operations.size(); ++i) {
-      if (!has_axes_.Has(i) || stale_.Has(i)) continue;
-      const Operation& op = graph_.operations[i];
-      const bool more_factors = tier_ == kLastPassingTier + 1 && !op.relation->passes_only;
-      const bool other = more_factors || (tier_ == 0 && all) ||
-                         (tier_ > 0 && DirectionOf(op, tier_) != DirectionOf(op, tier_ - 1));
-      if (other) stale_.Add(i);
+    if (tier_ > 0) {
+      stale_.AddCommon(has_axes_, renewed_[At(tier_)]);
+    } else if (all) {
+      stale_.AddCommon(has_axes_, has_axes_);
     }
     // A work list, as Shardy has it: first all operations in the order of the text. One that
     // becomes stale when it has had its turn comes next, before those that have not.
@@ -182,9 +202,10 @@ class Propagation {
         return;
       }
       stale_.Remove(i);
-      const Operation& op = graph_.operations[i];
       // One that has no direction yet is stale again when it gets one.
-      if (const int direction = DirectionOf(op, tier_)) Visit(op, direction);
+      const int direction = idle_.Has(i) ? 0 : DirectionOf(i, tier_);
+      idle_.Remove(i);
+      if (direction != 0) Visit(i, direction);
       if (again_.empty()) position_ = stale_.FirstFrom(position_);
     }
   }
@@ -200,17 +221,36 @@ class Propagation {
     size_t source = 0;     // index of that tensor among the operation's
   };
 
-  void Visit(const Operation& op, int direction) {
+  void Visit(size_t index, int direction) {
+    const Operation& op = graph_.operations[index];
     const IndexedRelation& relation = *op.relation;
     ProjectToFactors(relation, op.views, graph_.tensors, priority_, *graph_.axes, projection_);
     candidates_.clear();
+    is_limited_ = false;
     for (size_t f = 0; f < relation.relation.factors.size(); ++f) {
       const Factor& factor = relation.relation.factors[f];
-      if (AreAlike(relation.SlotsOf(f)) || factor.blocked) continue;
       if (tier_ <= kLastPassingTier && factor.kind != FactorKind::kPassThrough) continue;
+      if (factor.blocked || AreAlike(relation.SlotsOf(f))) continue;
       AddCandidate(op, f, direction);
     }
     if (candidates_.empty()) return;
+    if (candidates_.size() > 1 || growths_ != nullptr) {
+      for (Candidate& candidate : candidates_) FindSource(op, candidate);
+    }
+    SortCandidates(op);
+    projection_.changed.assign(relation.slots.size(), 0);
+    grown_.assign(op.views.size(), 0);
+    bool any = false;
+    for (const Candidate& candidate : candidates_) any |= Take(op, candidate, direction);
+    if (!any) return;
+    const size_t by = IsSettled(op) ? index : kNobody;
+    for (size_t i = 0; i < op.views.size(); ++i) {
+      if (grown_[i] != 0 && !IsWrittenBefore(op, i)) Write(op, i, by);
+    }
+  }
+
+  void SortCandidates(const Operation& op) {
+    if (candidates_.size() < 2) return;
     // Of equally large tensors the one that is cut finer leads, but in operations that are not
     // element by element the first one.
     const bool finer_first = op.op_class == OpClass::kPassThrough;
@@ -219,29 +259,31 @@ class Propagation {
       return std::tuple(!c.passes, -c.elements, finer_first ? finer : 0, c.source, finer, c.factor);
     };
     std::ranges::sort(candidates_, {}, key);
-    projection_.changed.assign(relation.slots.size(), 0);
-    bool any = false;
-    for (const Candidate& candidate : candidates_) any |= Take(op, candidate, direction);
-    if (!any) return;
+  }
+
+  // Would another visit with what this one has found change nothing? For each factor all lists are
+  // then beginnings of one list, and what a tensor could not take of it is in use there: the more
+  // it takes, the less is free. Dims of several factors could give axes to the next factor now.
+  bool IsSettled(const Operation& op) const {
+    if (is_limited_ || !op.relation->is_plain) return false;
+    constexpr size_t kFewTensors = 8;  // of which all pairs are looked at
+    if (op.views.size() > kFewTensors) return false;
     for (size_t i = 0; i < op.views.size(); ++i) {
-      if (!IsWrittenBefore(op, i)) Write(op, i);
+      if (op.views[i].inside) return false;
+      for (size_t k = 0; k < i; ++k) {
+        if (op.views[k].tensor == op.views[i].tensor) return false;
+      }
     }
+    return true;
   }
 
   // Has an operand before it, which is the same value, taken something? What this one would take
   // did not know of it: the operation has another turn.
   bool IsWrittenBefore(const Operation& op, size_t index) const {
     for (size_t i = 0; i < index; ++i) {
-      if (op.views[i].tensor == op.views[index].tensor && HasChanged(op, i)) return true;
+      if (grown_[i] != 0 && op.views[i].tensor == op.views[index].tensor) return true;
     }
     return false;
-  }
-
-  bool HasChanged(const Operation& op, size_t index) const {
-    const auto slots =
-        std::span(projection_.changed)
-            .subspan(op.relation->first_slot[index], op.relation->SlotsOfTensor(index).size());
-    return std::ranges::find(slots, 1) != slots.end();
   }
 
   // Nobody has axes of the factor that another has not.
@@ -262,15 +304,22 @@ class Propagation {
       if (candidate.axes.empty()) {
         candidate.axes = axes;
       } else {
-        candidate.axes = Joined(*graph_.axes, candidate.axes, axes);
-        if (candidate.axes.empty()) return;  // a conflict
+        const Axes before = candidate.axes;
+        candidate.axes = Joined(*graph_.axes, before, axes);
+        is_limited_ |= candidate.axes != before && candidate.axes != axes;  // a conflict
+        if (candidate.axes.empty()) return;
       }
     }
     if (direction != kBoth) LimitToGivers(op, candidate, direction == kForward);
     if (candidate.axes.empty()) return;
     candidate.passes = op.relation->relation.factors[factor].kind == FactorKind::kPassThrough;
+    candidates_.push_back(candidate);
+  }
+
+  // The largest tensor that has all of its axes, the first of those.
+  void FindSource(const Operation& op, Candidate& candidate) {
     bool found = false;
-    for (const uint32_t slot : slots) {
+    for (const uint32_t slot : op.relation->SlotsOf(At(candidate.factor))) {
       if (!IsPrefix(candidate.axes, projection_.axes[slot])) continue;
       const size_t source = At(op.relation->slots[slot].tensor);
       const int64_t elements = TensorOf(op, source).shape->element_count();
@@ -279,7 +328,6 @@ class Propagation {
       candidate.elements = elements;
       candidate.source = source;
     }
-    candidates_.push_back(candidate);
   }
 
   Tensor& TensorOf(const Operation& op, size_t index) {
@@ -335,19 +383,23 @@ class Propagation {
     ForEachUsedBeside(op, slot, [&](const AxisRef& used) {
       for (const AxisRef& axis : axes.list()) all_free = all_free && !Overlap(axis, used);
     });
-    projection_.axes[slot] = all_free ? axes : FreePart(op, slot, before, axes);
-    const bool grown = projection_.axes[slot] != before;
-    if (grown) projection_.changed[slot] = 1;
-    return grown;
+    const Axes after = all_free ? axes : FreePart(op, slot, before, axes);
+    if (after == before) return false;
+    is_limited_ |= !all_free;
+    projection_.axes[slot] = after;
+    projection_.changed[slot] = 1;
+    grown_[At(place.tensor)] = 1;
+    return true;
   }
 
   // `before`, and behind it what of `axes` follows and is free.
   Axes FreePart(const Operation& op, uint32_t slot, Axes before, Axes axes) {
-    AxisList used;
-    ForEachUsedBeside(op, slot, [&](const AxisRef& axis) { used.push_back(axis); });
+    used_.clear();
+    ForEachUsedBeside(op, slot, [&](const AxisRef& axis) { used_.push_back(axis); });
+    if (before.empty() && !FreeMajorPart(axes.list()[0], used_)) return before;
     AxisList taken(before.list().begin(), before.list().end());
     for (const AxisRef& axis : Rest(axes, before)) {
-      const std::optional<AxisRef> free = FreeMajorPart(axis, used);
+      const std::optional<AxisRef> free = FreeMajorPart(axis, used_);
       if (!free) break;
       Append(taken, *free);
       if (free->size != axis.size) break;
@@ -375,14 +427,14 @@ class Propagation {
     }
   }
 
-  void Write(const Operation& op, size_t index) {
-    if (!HasChanged(op, index)) return;
+  // `by`: the operation's index, if another visit is of no use.
+  void Write(const Operation& op, size_t index, size_t by) {
     const View& view = op.views[index];
     Tensor& tensor = TensorOf(op, index);
     if (!WriteBack(*op.relation, index, projection_, view, *graph_.axes, tensor)) return;
     if (tensor.mesh == nullptr) tensor.mesh = graph_.mesh;
     if (growths_ != nullptr) Record(op, index);
-    Queue(view.tensor);
+    Queue(view.tensor, by);
     const int group = group_of_.empty() ? -1 : group_of_[At(view.tensor)];
     if (group >= 0) AlignGroup(graph_.groups[At(group)]);
   }
@@ -400,13 +452,17 @@ class Propagation {
     }
   }
 
-  void Queue(int tensor) {
+  // All operations that have the tensor are visited again, but for `by`, unless others change
+  // something as well. It has its place among them all the same, since their order matters.
+  void Queue(int tensor, size_t by = kNobody) {
     const size_t first = first_user_[At(tensor)], end = first_user_[At(tensor) + 1];
     for (size_t i = first; i < end; ++i) {
       const uint32_t user = users_[i];
       has_axes_.Add(user);
+      if (user != by) idle_.Remove(user);
       if (stale_.Has(user)) continue;
       stale_.Add(user);
+      if (user == by) idle_.Add(user);
       if (user <= position_) again_.push_back(user);
     }
   }
@@ -461,10 +517,16 @@ class Propagation {
   std::vector<Growth>* growths_;
   std::vector<uint32_t> first_user_, users_;  // operations by tensor
   OperationSet stale_;                        // a tensor changed since the last visit
+  OperationSet idle_;                         // of these: they have changed it themselves only
   OperationSet has_axes_;                     // of any tensor: others have nothing to give
-  std::vector<int> group_of_;                 // by tensor; empty without groups
-  Projection projection_;                     // of the visit at hand, as are
+  std::vector<OperationSet> renewed_;      // by tier: those that may do more than in the one before
+  std::vector<uint8_t> early_directions_;  // of OpClass::kPassThrough in tier 0, by operation
+  std::vector<int> group_of_;              // by tensor; empty without groups
+  Projection projection_;                  // of the visit at hand, as are
   std::vector<Candidate> candidates_;
+  std::vector<uint8_t> grown_;  // by operand, then result
+  AxisList used_;               // where a part of a list is looked for
+  bool is_limited_ = false;     // there was a conflict, or part of a list had to do
   int tier_ = 0;
   int64_t priority_ = 0;
   size_t position_ = 0;          // up to here operations have had their turn in this tier

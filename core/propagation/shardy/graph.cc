@@ -84,6 +84,7 @@ class GraphMaker {
 
   // Shardy skips operations with tensors of different meshes, and one device is a mesh of its own.
   void LeaveOutSingleDevices() {
+    if (!has_single_devices_) return;
     std::erase_if(graph_.operations, [&](const Operation& op) {
       return std::ranges::any_of(op.views, [&](const View& view) {
         return graph_.tensors[At(view.tensor)].is_on_one_device;
@@ -140,7 +141,10 @@ class GraphMaker {
           !is_argument && x.sharding()->IsTuple() && x.sharding()->elements[i]->IsReplicated();
       if (may_have_none) continue;
       const Sharding* leaf = x.sharding()->IsTuple() ? x.sharding()->elements[i] : x.sharding();
-      if (leaf->IsMaximal()) graph_.tensors[At(leaves[i].tensor)].is_on_one_device = true;
+      if (leaf->IsMaximal()) {
+        graph_.tensors[At(leaves[i].tensor)].is_on_one_device = true;
+        has_single_devices_ = true;
+      }
       ReadAnnotation(reader_, x, static_cast<int64_t>(i), graph_.tensors[At(leaves[i].tensor)]);
     }
   }
@@ -293,7 +297,7 @@ class GraphMaker {
     Annotate(x);
     if (x.operand_count() == 0) return;
     for (const Instruction* operand : x.operands()) AppendViews(*operand);
-    const IndexedRelation* relation = RelationFor(x);
+    const IndexedRelation* relation = HasPartners(x) ? RelationFor(x) : nullptr;
     if (relation == nullptr || !relation->relation.relates ||
         relation->relation.operands.size() != views_.size()) {
       for (const View& view : views_) ++graph_.tensors[At(view.tensor)].uses;
@@ -305,6 +309,17 @@ class GraphMaker {
     Operation& op = Append(graph_.operations, x, operands);
     op.op_class = ClassOf(x);
     op.relation = relation;
+  }
+
+  // Have two of the tensors of x dims, its operands' being in views_? Else no axis can move.
+  bool HasPartners(const Instruction& x) const {
+    int with_dims = 0;
+    for (const std::span<const View> list : {std::span<const View>(views_), graph_.LeavesOf(x)}) {
+      for (const View& view : list) {
+        if (!graph_.tensors[At(view.tensor)].dims.empty() && ++with_dims == 2) return true;
+      }
+    }
+    return false;
   }
 
   // Null: none that Shardy knows.
@@ -577,7 +592,7 @@ class GraphMaker {
   const std::vector<bool>& free_results_;
   std::vector<Operation> results_;
   std::vector<View> views_;  // of the operation that is being added
-  bool has_regions_ = false;
+  bool has_regions_ = false, has_single_devices_ = false;
   std::vector<bool> known_;  // by instruction id: its region has been found
   std::unordered_set<const Instruction*> function_results_;
   std::map<int64_t, std::vector<int>> groups_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "ir/custom_call.h"
@@ -97,12 +96,16 @@ bool FollowConstraintChains(Module& module) {
 }
 
 bool ReplaceMarkers(Module& module, PropagationFindings* findings) {
-  std::unordered_map<const Instruction*, Instruction*> replacement;
+  std::vector<Instruction*> replacement;  // by instruction id; those made here have none
+  const auto replacement_of = [&](const Instruction* x) {
+    return x->id() < replacement.size() ? replacement[x->id()] : nullptr;
+  };
   for (Computation* computation : module.computations()) {
     const auto is_marker = [](const Instruction* x) {
       return x->opcode() == Opcode::kCustomCall && IsConstraint(*x);
     };
     if (std::ranges::none_of(computation->instructions(), is_marker)) continue;
+    if (replacement.empty()) replacement.resize(module.instruction_limit(), nullptr);
     // New instructions are appended to the computation meanwhile.
     const std::vector<Instruction*> given(computation->instructions().begin(),
                                           computation->instructions().end());
@@ -121,15 +124,17 @@ bool ReplaceMarkers(Module& module, PropagationFindings* findings) {
       copy->set_extras(x->extras());
       copy->set_source(x->source());
       copy->set_sharding(x->sharding());
-      replacement[x] = copy;
+      replacement[x->id()] = copy;
       list.push_back(copy);
     }
     const auto resolve = [&](Instruction* x) {
-      const auto it = replacement.find(x);
-      return it == replacement.end() ? x : it->second;
+      Instruction* copy = replacement_of(x);
+      return copy == nullptr ? x : copy;
     };
     for (Instruction* x : list) {
-      for (int64_t i = 0; i < x->operand_count(); ++i) x->set_operand(i, resolve(x->operand(i)));
+      for (int64_t i = 0; i < x->operand_count(); ++i) {
+        if (Instruction* copy = replacement_of(x->operand(i))) x->set_operand(i, copy);
+      }
       if (x->control_predecessors().empty()) continue;
       std::vector<Instruction*> before;
       for (Instruction* p : x->control_predecessors()) before.push_back(resolve(p));
@@ -144,7 +149,7 @@ bool ReplaceMarkers(Module& module, PropagationFindings* findings) {
   if (findings != nullptr) {
     for (PropagationFindings::Conflict& conflict : findings->conflicts) {
       for (const Instruction** x : {&conflict.annotated, &conflict.neighbour}) {
-        if (const auto it = replacement.find(*x); it != replacement.end()) *x = it->second;
+        if (const Instruction* copy = replacement_of(*x)) *x = copy;
       }
     }
   }

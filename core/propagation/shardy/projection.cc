@@ -27,12 +27,30 @@ AxisList TakeFor(int64_t left, AxisList& axes) {
   return taken;
 }
 
+// Do the axes cut evenly what is left of a factor, one after the other?
+bool Divide(std::span<const AxisRef> axes, int64_t left) {
+  for (const AxisRef& axis : axes) {
+    if (left == 0 || left % axis.size != 0) return false;
+    left /= axis.size;
+  }
+  return true;
+}
+
 // Of a dim of several factors, whose slots begin at `first`.
-void ProjectDim(const IndexedRelation& relation, size_t first, std::span<const AxisRef> visible,
-                AxisTable& table, Projection& projection) {
-  AxisList axes(visible.begin(), visible.end());
+void ProjectDim(const IndexedRelation& relation, size_t first, Axes visible, AxisTable& table,
+                Projection& projection) {
+  const auto size_of = [&](size_t s) {
+    return relation.relation.factors[At(relation.slots[s].factor)].size;
+  };
+  AxisList axes;
   bool reachable = true;  // all factors before are full
-  for (size_t s = first;; ++s) {
+  size_t s = first;
+  if (Divide(visible, size_of(first))) {  // as nearly always: the major factor has them all
+    projection.axes[s++] = visible;
+  } else {
+    axes.assign(visible.list().begin(), visible.list().end());
+  }
+  for (;; ++s) {
     const Slot& slot = relation.slots[s];
     projection.axes[s] = {};
     if (slot.is_minor_most) {
@@ -42,10 +60,9 @@ void ProjectDim(const IndexedRelation& relation, size_t first, std::span<const A
       }
       break;
     }
-    if (!reachable) continue;
-    const int64_t size = relation.relation.factors[At(slot.factor)].size;
-    projection.axes[s] = table.Make(TakeFor(size, axes));
-    reachable = projection.axes[s].shards() == size;
+    if (!reachable || axes.empty()) continue;
+    projection.axes[s] = table.Make(TakeFor(size_of(s), axes));
+    reachable = projection.axes[s].shards() == size_of(s);
   }
   for (const AxisRef& axis : axes) {
     projection.leftovers.push_back({At(relation.slots[first].tensor), axis});
@@ -83,15 +100,15 @@ void ProjectToFactors(const IndexedRelation& relation, std::span<const View> vie
     const Tensor& tensor = tensors[At(view.tensor)];
     size_t s = relation.first_slot[i];
     for (const Dim& dim : tensor.dims) {
-      const bool later = dim.priority > priority;
       const bool hides = view.inside && dim.manual > 0;
+      const Axes visible = dim.priority > priority ? Axes()
+                           : hides                 ? table.Make(VisibleAxes(dim, view))
+                                                   : dim.axes;
       if (relation.slots[s].is_minor_most) {
-        projection.axes[s] = later ? Axes() : hides ? table.Make(VisibleAxes(dim, view)) : dim.axes;
-        ++s;
+        projection.axes[s++] = visible;
         continue;
       }
-      ProjectDim(relation, s, later ? std::span<const AxisRef>() : VisibleAxes(dim, view), table,
-                 projection);
+      ProjectDim(relation, s, visible, table, projection);
       while (!relation.slots[s++].is_minor_most) {
       }
     }

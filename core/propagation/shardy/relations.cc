@@ -17,20 +17,27 @@ bool IsOfShapesAlone(const Instruction& x) {
   return x.opcode() != Opcode::kScatter && x.opcode() != Opcode::kCustomCall;
 }
 
+// Relations are of dims, not of types.
+size_t HashDims(size_t hash, const Shape* shape) {
+  return shape->IsArray() ? HashSpan(hash, shape->dims()) : HashPointer(hash, shape->bare());
+}
+
+bool HaveSameDims(const Shape* a, const Shape* b) {
+  if (Compatible(a, b)) return true;
+  return a->IsArray() && b->IsArray() && std::ranges::equal(a->dims(), b->dims());
+}
+
 size_t HashOf(const Instruction& x) {
-  size_t hash = HashPointer(HashOfAttributes(x), x.shape()->bare());
-  hash = HashCombine(hash, static_cast<uint64_t>(x.opcode()));
-  for (const Instruction* operand : x.operands()) {
-    hash = HashPointer(hash, operand->shape()->bare());
-  }
+  size_t hash = HashDims(HashOfAttributes(x), x.shape());
+  for (const Instruction* operand : x.operands()) hash = HashDims(hash, operand->shape());
   return hash;
 }
 
 bool AreAlike(const Instruction& a, const Instruction& b) {
-  return a.opcode() == b.opcode() && Compatible(a.shape(), b.shape()) &&
+  return a.opcode() == b.opcode() && HaveSameDims(a.shape(), b.shape()) &&
          std::ranges::equal(a.operands(), b.operands(),
                             [](const Instruction* p, const Instruction* q) {
-                              return Compatible(p->shape(), q->shape());
+                              return HaveSameDims(p->shape(), q->shape());
                             }) &&
          SameAttributes(a, b);
 }
@@ -63,6 +70,7 @@ IndexedRelation::IndexedRelation(DimRelation of) : relation(std::move(of)) {
             ++first_of_factor[At(factor) + 1];
           }
           slots.push_back({factor, tensor, static_cast<int>(d), k + 1 == dims[d].size()});
+          is_plain = is_plain && dims[d].size() == 1;
         }
       }
       ++tensor;
@@ -71,6 +79,7 @@ IndexedRelation::IndexedRelation(DimRelation of) : relation(std::move(of)) {
   first_slot.push_back(static_cast<uint32_t>(slots.size()));
   std::partial_sum(first_of_factor.begin(), first_of_factor.end(), first_of_factor.begin());
   by_factor.resize(first_of_factor.back());
+  is_plain = is_plain && by_factor.size() == slots.size();
   std::ranges::fill(last_tensor, -1);
   std::vector<uint32_t> next(first_of_factor.begin(), first_of_factor.end() - 1);
   for (size_t s = 0; s < slots.size(); ++s) {
@@ -86,11 +95,12 @@ const IndexedRelation* RelationTable::Own(DimRelation relation) {
 }
 
 const IndexedRelation* RelationTable::Identity(const Shape* shape, size_t operands) {
-  const size_t hash = HashPointer(operands, shape);
+  const size_t hash = HashDims(operands, shape);
   const auto [first, last] = known_.equal_range(hash);
   for (auto it = first; it != last; ++it) {
     const Known& known = it->second;
-    if (known.instruction == nullptr && known.shape == shape && known.operands == operands) {
+    if (known.instruction == nullptr && known.operands == operands &&
+        HaveSameDims(known.shape, shape)) {
       return known.relation;
     }
   }

@@ -27,6 +27,7 @@ struct IndexedRelation {
   std::vector<Slot> slots;
   std::vector<uint32_t> first_slot;  // by tensor, and the end
   bool passes_only = true;           // all factors that propagate are of the kind kPassThrough
+  bool is_plain = true;              // a dim has one factor, which no other dim of its tensor has
 
   // By factor: at most one slot a tensor, the first.
   std::vector<uint32_t> by_factor, first_of_factor;
@@ -42,7 +43,7 @@ struct IndexedRelation {
   explicit IndexedRelation(DimRelation of);
 };
 
-// Owns relations: operations with equal opcodes, attributes and shapes share one.
+// Owns relations: operations with equal opcodes, attributes and dims share one.
 class RelationTable {
  public:
   // Of `operands` tensors of this shape and a result like them, dim by dim.

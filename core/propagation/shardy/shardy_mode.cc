@@ -140,22 +140,30 @@ class Mode {
       return boundary_refused_ && tensor.shape->IsArray() ? module_.context().Replicated()
                                                           : nullptr;
     }
+    return Made(tensor, view.inside, region);
+  }
+
+  // Its sharding, made once for all tensors that are cut alike.
+  const Sharding* Made(const Tensor& tensor, bool inside, const AxisList* region) const {
     key_.clear();
     for (const Dim& dim : tensor.dims) {
-      const bool hides = view.inside && dim.manual > 0;
-      key_.push_back(hides ? graph_.axes->Make(VisibleAxes(dim, view)).id() : dim.axes.id());
+      const bool hides = inside && dim.manual > 0;
+      key_.push_back(hides ? graph_.axes->Make(VisibleAxes(dim, {-1, true})).id() : dim.axes.id());
     }
     key_.push_back(tensor.unreduced.id());
     key_.push_back(region);
+    if (last_ != nullptr && last_->first == key_) return last_->second;
     size_t hash = key_.size();
     for (const void* part : key_) hash = HashPointer(hash, part);
     const auto [first, last] = made_.equal_range(hash);
     for (auto it = first; it != last; ++it) {
-      if (it->second.first == key_) return it->second.second;
+      if (it->second.first != key_) continue;
+      last_ = &it->second;
+      return last_->second;
     }
-    const Sharding* made = ShardingOf(module_.context(), tensor, view.inside,
+    const Sharding* made = ShardingOf(module_.context(), tensor, inside,
                                       region != nullptr ? *region : AxisList(), mesh_);
-    made_.emplace(hash, std::pair(key_, made));
+    last_ = &made_.emplace(hash, std::pair(key_, made))->second;
     return made;
   }
 
@@ -191,7 +199,7 @@ class Mode {
     bool any = false;
     for (const Tensor& result : results_) {
       any |= result.HasSharding();
-      parts.push_back(ShardingOf(module_.context(), result, false, {}, mesh_));
+      parts.push_back(Made(result, false, nullptr));
     }
     // Whoever lets propagation choose a result's sharding gets what was found, be it none.
     if (!any && root->sharding() == nullptr) return false;
@@ -223,8 +231,9 @@ class Mode {
   // from other values is then said of these, so that propagating again changes nothing.
   bool boundary_refused_ = false;
   // Shardings made so far, by all that they depend on: programs have few different ones.
-  mutable std::unordered_multimap<size_t, std::pair<std::vector<const void*>, const Sharding*>>
-      made_;
+  using MadeSharding = std::pair<std::vector<const void*>, const Sharding*>;
+  mutable std::unordered_multimap<size_t, MadeSharding> made_;  // by hash
+  mutable const MadeSharding* last_ = nullptr;                  // often that of the next one, too
   mutable std::vector<const void*> key_;
 };
 
