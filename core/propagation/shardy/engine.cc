@@ -227,8 +227,8 @@ class Propagation {
     ProjectToFactors(relation, op.views, graph_.tensors, priority_, *graph_.axes, projection_);
     candidates_.clear();
     is_limited_ = false;
-    for (size_t f = 0; f < relation.relation.factors.size(); ++f) {
-      const Factor& factor = relation.relation.factors[f];
+    for (size_t f = 0; f < relation.factors.size(); ++f) {
+      const Factor& factor = relation.factors[f];
       if (tier_ <= kLastPassingTier && factor.kind != FactorKind::kPassThrough) continue;
       if (factor.blocked || AreAlike(relation.SlotsOf(f))) continue;
       AddCandidate(op, f, direction);
@@ -312,7 +312,7 @@ class Propagation {
     }
     if (direction != kBoth) LimitToGivers(op, candidate, direction == kForward);
     if (candidate.axes.empty()) return;
-    candidate.passes = op.relation->relation.factors[factor].kind == FactorKind::kPassThrough;
+    candidate.passes = op.relation->factors[factor].kind == FactorKind::kPassThrough;
     candidates_.push_back(candidate);
   }
 

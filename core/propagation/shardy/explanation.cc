@@ -24,7 +24,7 @@ std::optional<std::vector<Axes>> DimsAs(const Graph& graph, const Operation& op,
   std::vector<std::optional<Axes>> theirs(tensor.dims.size());  // what the other tensor tells
   AxisList used;
   for (const IndexedRelation::Slot& slot : op.relation->SlotsOfTensor(of)) {
-    if (op.relation->relation.factors[At(slot.factor)].blocked) continue;
+    if (op.relation->factors[At(slot.factor)].blocked) continue;
     for (const uint32_t other : op.relation->SlotsOf(At(slot.factor))) {
       if (At(op.relation->slots[other].tensor) != as) continue;
       // Of a dim of several factors the major one speaks.
@@ -124,8 +124,8 @@ void RecordGrowths(const Graph& graph, const std::vector<Growth>& growths, const
     const ShardingEdge edge = flows             ? ShardingEdge::kControlFlow
                               : takes_as_result ? ShardingEdge::kOperand
                                                 : ShardingEdge::kUser;
-    std::string rule =
-        fmt::format("factor {} of {}", FactorName(growth.factor), DimsText(op.relation->relation));
+    std::string rule = fmt::format("factor {} of {}", FactorName(growth.factor),
+                                   DimsText(ToDimRelation(*op.relation)));
     if (growth.priority > 0) rule += fmt::format(", p{}", growth.priority);
     recorder.Record({x, from, edge, static_cast<int8_t>(growth.tier), x->sharding(), nullptr,
                      x->sharding(), std::move(rule)});

@@ -298,8 +298,7 @@ class GraphMaker {
     if (x.operand_count() == 0) return;
     for (const Instruction* operand : x.operands()) AppendViews(*operand);
     const IndexedRelation* relation = HasPartners(x) ? RelationFor(x) : nullptr;
-    if (relation == nullptr || !relation->relation.relates ||
-        relation->relation.operands.size() != views_.size()) {
+    if (relation == nullptr || !relation->relates || relation->operand_count != views_.size()) {
       for (const View& view : views_) ++graph_.tensors[At(view.tensor)].uses;
       views_.clear();
       return;

@@ -40,7 +40,7 @@ bool Divide(std::span<const AxisRef> axes, int64_t left) {
 void ProjectDim(const IndexedRelation& relation, size_t first, Axes visible, AxisTable& table,
                 Projection& projection) {
   const auto size_of = [&](size_t s) {
-    return relation.relation.factors[At(relation.slots[s].factor)].size;
+    return relation.factors[At(relation.slots[s].factor)].size;
   };
   AxisList axes;
   bool reachable = true;  // all factors before are full
@@ -74,7 +74,7 @@ AxisList AxesOfDim(const IndexedRelation& relation, size_t first, const Projecti
   AxisList written;
   for (size_t s = first;; ++s) {
     const Slot& slot = relation.slots[s];
-    int64_t left = relation.relation.factors[At(slot.factor)].size;
+    int64_t left = relation.factors[At(slot.factor)].size;
     bool divides = true;
     for (const AxisRef& axis : projection.axes[s].list()) {
       if (!slot.is_minor_most && left % axis.size != 0) {

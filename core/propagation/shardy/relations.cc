@@ -44,10 +44,22 @@ bool AreAlike(const Instruction& a, const Instruction& b) {
 
 }  // namespace
 
-IndexedRelation::IndexedRelation(DimRelation of) : relation(std::move(of)) {
-  for (const Factor& factor : relation.factors) {
-    passes_only = passes_only && (factor.blocked || factor.kind == FactorKind::kPassThrough);
+DimRelation ToDimRelation(const IndexedRelation& indexed) {
+  DimRelation relation;
+  relation.relates = indexed.relates;
+  relation.factors.assign(indexed.factors.begin(), indexed.factors.end());
+  for (size_t tensor = 0; tensor + 1 < indexed.first_slot.size(); ++tensor) {
+    auto& list = tensor < indexed.operand_count ? relation.operands : relation.results;
+    std::vector<FactorList>& dims = list.emplace_back();
+    for (const IndexedRelation::Slot& slot : indexed.SlotsOfTensor(tensor)) {
+      dims.resize(At(slot.dim) + 1);
+      dims.back().push_back(slot.factor);
+    }
   }
+  return relation;
+}
+
+const IndexedRelation* RelationTable::Own(const DimRelation& relation) {
   size_t tensors = 0, slot_count = 0;
   for (const auto* list : {&relation.operands, &relation.results}) {
     tensors += list->size();
@@ -55,43 +67,57 @@ IndexedRelation::IndexedRelation(DimRelation of) : relation(std::move(of)) {
       for (const FactorList& factors : dims) slot_count += factors.size();
     }
   }
-  slots.reserve(slot_count);
-  first_slot.reserve(tensors + 1);
-  first_of_factor.assign(relation.factors.size() + 1, 0);
-  std::vector<int> last_tensor(relation.factors.size(), -1);
-  int tensor = 0;
+  const std::span<IndexedRelation::Slot> slots = arena_.NewSpan<IndexedRelation::Slot>(slot_count);
+  const std::span<uint32_t> first_slot = arena_.NewSpan<uint32_t>(tensors + 1);
+  size_t slot = 0, tensor = 0;
   for (const auto* list : {&relation.operands, &relation.results}) {
     for (const std::vector<FactorList>& dims : *list) {
-      first_slot.push_back(static_cast<uint32_t>(slots.size()));
+      first_slot[tensor] = static_cast<uint32_t>(slot);
       for (size_t d = 0; d < dims.size(); ++d) {
         for (size_t k = 0; k < dims[d].size(); ++k) {
-          const int factor = dims[d][k];
-          if (std::exchange(last_tensor[At(factor)], tensor) != tensor) {
-            ++first_of_factor[At(factor) + 1];
-          }
-          slots.push_back({factor, tensor, static_cast<int>(d), k + 1 == dims[d].size()});
-          is_plain = is_plain && dims[d].size() == 1;
+          slots[slot++] = {dims[d][k], static_cast<int>(tensor), static_cast<int>(d),
+                           k + 1 == dims[d].size()};
         }
       }
       ++tensor;
     }
   }
-  first_slot.push_back(static_cast<uint32_t>(slots.size()));
-  std::partial_sum(first_of_factor.begin(), first_of_factor.end(), first_of_factor.begin());
-  by_factor.resize(first_of_factor.back());
-  is_plain = is_plain && by_factor.size() == slots.size();
-  std::ranges::fill(last_tensor, -1);
-  std::vector<uint32_t> next(first_of_factor.begin(), first_of_factor.end() - 1);
-  for (size_t s = 0; s < slots.size(); ++s) {
-    const Slot& slot = slots[s];
-    if (std::exchange(last_tensor[At(slot.factor)], slot.tensor) == slot.tensor) continue;
-    by_factor[next[At(slot.factor)]++] = static_cast<uint32_t>(s);
-  }
+  first_slot[tensor] = static_cast<uint32_t>(slot);
+  IndexedRelation made;
+  made.factors = arena_.Copy(relation.factors);
+  made.slots = slots;
+  made.first_slot = first_slot;
+  made.operand_count = relation.operands.size();
+  made.relates = relation.relates;
+  return Finish(made);
 }
 
-const IndexedRelation* RelationTable::Own(DimRelation relation) {
-  relations_.push_back(std::make_unique<const IndexedRelation>(std::move(relation)));
-  return relations_.back().get();
+const IndexedRelation* RelationTable::Finish(IndexedRelation made) {
+  for (const Factor& factor : made.factors) {
+    made.passes_only =
+        made.passes_only && (factor.blocked || factor.kind == FactorKind::kPassThrough);
+  }
+  const std::span<uint32_t> first = arena_.NewSpan<uint32_t>(made.factors.size() + 1);
+  std::ranges::fill(first, 0);
+  last_tensor_.assign(made.factors.size(), -1);
+  for (const IndexedRelation::Slot& slot : made.slots) {
+    made.is_plain = made.is_plain && slot.is_minor_most;
+    if (std::exchange(last_tensor_[At(slot.factor)], slot.tensor) == slot.tensor) continue;
+    ++first[At(slot.factor) + 1];
+  }
+  std::partial_sum(first.begin(), first.end(), first.begin());
+  const std::span<uint32_t> by_factor = arena_.NewSpan<uint32_t>(first.back());
+  std::ranges::fill(last_tensor_, -1);
+  next_.assign(first.begin(), first.end() - 1);
+  for (size_t s = 0; s < made.slots.size(); ++s) {
+    const IndexedRelation::Slot& slot = made.slots[s];
+    if (std::exchange(last_tensor_[At(slot.factor)], slot.tensor) == slot.tensor) continue;
+    by_factor[next_[At(slot.factor)]++] = static_cast<uint32_t>(s);
+  }
+  made.first_of_factor = first;
+  made.by_factor = by_factor;
+  made.is_plain = made.is_plain && by_factor.size() == made.slots.size();
+  return arena_.New<IndexedRelation>(made);
 }
 
 const IndexedRelation* RelationTable::Identity(const Shape* shape, size_t operands) {
@@ -104,16 +130,26 @@ const IndexedRelation* RelationTable::Identity(const Shape* shape, size_t operan
       return known.relation;
     }
   }
-  DimRelation made;
-  std::vector<FactorList> dims;
-  for (int64_t d = 0; shape->IsArray() && d < shape->rank(); ++d) {
-    made.factors.push_back({shape->dim(d)});
-    dims.push_back({static_cast<int>(d)});
+  std::span<const int64_t> sizes;
+  if (shape->IsArray()) sizes = shape->dims();
+  const std::span<Factor> factors = arena_.NewSpan<Factor>(sizes.size());
+  for (size_t d = 0; d < sizes.size(); ++d) factors[d] = {sizes[d]};
+  const std::span<IndexedRelation::Slot> slots =
+      arena_.NewSpan<IndexedRelation::Slot>((operands + 1) * sizes.size());
+  const std::span<uint32_t> first_slot = arena_.NewSpan<uint32_t>(operands + 2);
+  for (size_t s = 0; s < slots.size(); ++s) {
+    const auto dim = static_cast<int>(s % sizes.size());
+    slots[s] = {dim, static_cast<int>(s / sizes.size()), dim, true};
   }
-  made.operands.assign(operands, dims);
-  made.results.assign(1, dims);
-  return known_.emplace(hash, Known{nullptr, shape, operands, Own(std::move(made))})
-      ->second.relation;
+  for (size_t tensor = 0; tensor < first_slot.size(); ++tensor) {
+    first_slot[tensor] = static_cast<uint32_t>(tensor * sizes.size());
+  }
+  IndexedRelation made;
+  made.factors = factors;
+  made.slots = slots;
+  made.first_slot = first_slot;
+  made.operand_count = operands;
+  return known_.emplace(hash, Known{nullptr, shape, operands, Finish(made)})->second.relation;
 }
 
 const IndexedRelation* RelationTable::Of(const Instruction& x) {

@@ -4,18 +4,19 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "core/op_dims/dim_relation.h"
+#include "ir/arena.h"
 #include "ir/instruction.h"
 
 namespace gshard::shardy {
 
 // A relation as visits read it. Its *slots*, one for each factor of each dim of each tensor, stand
-// in one row: tensors as operands, then results, dims in order, factors major to minor.
+// in one row: tensors as operands, then results, dims in order, factors major to minor. A
+// RelationTable owns what the spans show.
 struct IndexedRelation {
   struct Slot {
     int factor = 0;
@@ -23,25 +24,27 @@ struct IndexedRelation {
     int dim = 0;
     bool is_minor_most = true;  // of its dim's factors
   };
-  DimRelation relation;
-  std::vector<Slot> slots;
-  std::vector<uint32_t> first_slot;  // by tensor, and the end
-  bool passes_only = true;           // all factors that propagate are of the kind kPassThrough
-  bool is_plain = true;              // a dim has one factor, which no other dim of its tensor has
+  std::span<const Factor> factors;
+  std::span<const Slot> slots;
+  std::span<const uint32_t> first_slot;  // by tensor, and the end
+  size_t operand_count = 0;
+  bool relates = true;      // see DimRelation
+  bool passes_only = true;  // all factors that propagate are of the kind kPassThrough
+  bool is_plain = true;     // a dim has one factor, which no other dim of its tensor has
 
   // By factor: at most one slot a tensor, the first.
-  std::vector<uint32_t> by_factor, first_of_factor;
+  std::span<const uint32_t> by_factor, first_of_factor;
   std::span<const uint32_t> SlotsOf(size_t factor) const {
-    return std::span(by_factor).subspan(first_of_factor[factor],
-                                        first_of_factor[factor + 1] - first_of_factor[factor]);
+    return by_factor.subspan(first_of_factor[factor],
+                             first_of_factor[factor + 1] - first_of_factor[factor]);
   }
   std::span<const Slot> SlotsOfTensor(size_t tensor) const {
-    return std::span(slots).subspan(first_slot[tensor],
-                                    first_slot[tensor + 1] - first_slot[tensor]);
+    return slots.subspan(first_slot[tensor], first_slot[tensor + 1] - first_slot[tensor]);
   }
-
-  explicit IndexedRelation(DimRelation of);
 };
+
+// The relation that was indexed.
+DimRelation ToDimRelation(const IndexedRelation& indexed);
 
 // Owns relations: operations with equal opcodes, attributes and dims share one.
 class RelationTable {
@@ -51,7 +54,9 @@ class RelationTable {
   const IndexedRelation* Of(const Instruction& x);
 
  private:
-  const IndexedRelation* Own(DimRelation relation);
+  const IndexedRelation* Own(const DimRelation& relation);
+  // Owns a relation whose factors, slots and tensors are known.
+  const IndexedRelation* Finish(IndexedRelation made);
 
   struct Known {
     const Instruction* instruction;  // null: an identity
@@ -59,8 +64,11 @@ class RelationTable {
     size_t operands;
     const IndexedRelation* relation;
   };
-  std::vector<std::unique_ptr<const IndexedRelation>> relations_;
+  Arena arena_;
   std::unordered_multimap<size_t, Known> known_;  // by hash
+  // Of the relation that is being indexed, by factor.
+  std::vector<int> last_tensor_;
+  std::vector<uint32_t> next_;
 };
 
 }  // namespace gshard::shardy
