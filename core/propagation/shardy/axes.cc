@@ -1,7 +1,6 @@
 #include "core/propagation/shardy/axes.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "ir/hash.h"
 
@@ -10,7 +9,7 @@ namespace {
 
 // Is `a` a major part of `b`, or `b` itself?
 bool IsMajorPart(const AxisRef& a, const AxisRef& b) {
-  return a.axis == b.axis && a.pre_size == b.pre_size && b.size % a.size == 0;
+  return a.axis == b.axis && a.pre_size == b.pre_size && a.size <= b.size;
 }
 
 }  // namespace
@@ -38,7 +37,11 @@ Axes AxisTable::Make(std::span<const AxisRef> list) {
 }
 
 bool Overlap(const AxisRef& a, const AxisRef& b) {
-  return a.axis == b.axis && a.pre_size < b.pre_size * b.size && b.pre_size < a.pre_size * a.size;
+  if (a.axis != b.axis) return false;
+  const AxisRef& major = a.pre_size <= b.pre_size ? a : b;
+  const AxisRef& minor = a.pre_size <= b.pre_size ? b : a;
+  const int64_t end = major.pre_size * major.size;
+  return minor.pre_size < end || minor.pre_size % end != 0;
 }
 
 void Append(AxisList& list, const AxisRef& axis) {
@@ -75,8 +78,7 @@ AxisList CommonPrefix(std::span<const AxisRef> a, std::span<const AxisRef> b) {
       continue;
     }
     if (a[i].axis == b[i].axis && a[i].pre_size == b[i].pre_size) {
-      const int64_t size = std::gcd(a[i].size, b[i].size);
-      if (size > 1) common.push_back({a[i].axis, a[i].pre_size, size});
+      common.push_back({a[i].axis, a[i].pre_size, std::min(a[i].size, b[i].size)});
     }
     break;
   }
@@ -97,21 +99,11 @@ std::optional<AxisRef> FreeMajorPart(const AxisRef& axis, std::span<const AxisRe
     if (other.pre_size <= axis.pre_size) return std::nullopt;
     end = std::min(end, other.pre_size);
   }
-  if (end % axis.pre_size != 0 || end == axis.pre_size) return std::nullopt;
-  return AxisRef{axis.axis, axis.pre_size, end / axis.pre_size};
-}
-
-AxisList Rest(std::span<const AxisRef> list, std::span<const AxisRef> prefix) {
-  if (prefix.empty()) return {list.begin(), list.end()};
-  AxisList rest;
-  const size_t last = prefix.size() - 1;
-  const AxisRef& whole = list[last];
-  if (prefix[last].size < whole.size) {
-    rest.push_back(
-        {whole.axis, whole.pre_size * prefix[last].size, whole.size / prefix[last].size});
-  }
-  rest.insert(rest.end(), list.begin() + static_cast<int64_t>(last) + 1, list.end());
-  return rest;
+  if (end % axis.pre_size != 0) return std::nullopt;
+  const AxisRef part{axis.axis, axis.pre_size, end / axis.pre_size};
+  const auto overlaps = [&](const AxisRef& other) { return Overlap(part, other); };
+  if (axis.size % part.size != 0 || std::ranges::any_of(used, overlaps)) return std::nullopt;
+  return part;
 }
 
 }  // namespace gshard::shardy

@@ -53,13 +53,15 @@ class AxisTable {
   std::unordered_multimap<size_t, std::unique_ptr<const Axes::Data>> lists_;  // by hash
 };
 
-// True if two references have positions of one axis in common.
+// True if two references cannot stand beside each other: they have positions of one axis in common,
+// or do not nest, as "a":(1)2 and "a":(3)2 of an axis of 12.
 bool Overlap(const AxisRef& a, const AxisRef& b);
 
 // Appends `axis` to `list`; if it continues the last axis of the list, both become one part.
 void Append(AxisList& list, const AxisRef& axis);
 
-// True if `list` begins with `prefix`, whose last axis may be a major part of the one there.
+// True if `list` begins with `prefix`, whose last axis may be a major part of the one there. To
+// Shardy "a":(1)2 is one of "a":(1)3, too: what has the shorter part takes the longer one.
 bool IsPrefix(std::span<const AxisRef> prefix, std::span<const AxisRef> list);
 inline bool IsPrefix(Axes prefix, Axes list) {
   return prefix.empty() || prefix == list || IsPrefix(prefix.list(), list.list());
@@ -74,11 +76,8 @@ Axes Joined(AxisTable& table, Axes a, Axes b);
 AxisList CommonPrefix(std::span<const AxisRef> a, std::span<const AxisRef> b);
 Axes CommonPrefix(AxisTable& table, Axes a, Axes b);
 
-// The major part of `axis` that does not overlap `used`; nothing if none is left.
+// The major part of `axis` that can stand beside `used`; nothing if there is none.
 std::optional<AxisRef> FreeMajorPart(const AxisRef& axis, std::span<const AxisRef> used);
-
-// Returns what follows `prefix` in `list`, of which it must be a prefix.
-AxisList Rest(std::span<const AxisRef> list, std::span<const AxisRef> prefix);
 
 }  // namespace gshard::shardy
 

@@ -396,15 +396,18 @@ class Propagation {
   Axes FreePart(const Operation& op, uint32_t slot, Axes before, Axes axes) {
     used_.clear();
     ForEachUsedBeside(op, slot, [&](const AxisRef& axis) { used_.push_back(axis); });
-    if (before.empty() && !FreeMajorPart(axes.list()[0], used_)) return before;
-    AxisList taken(before.list().begin(), before.list().end());
-    for (const AxisRef& axis : Rest(axes, before)) {
+    // The last axis of `before` may be a part of the one there.
+    const size_t kept = before.empty() ? 0 : before.list().size() - 1;
+    const std::span<const AxisRef> rest = axes.list().subspan(kept);
+    if (!FreeMajorPart(rest[0], used_)) return before;
+    AxisList taken(before.list().begin(), before.list().begin() + static_cast<int64_t>(kept));
+    for (const AxisRef& axis : rest) {
       const std::optional<AxisRef> free = FreeMajorPart(axis, used_);
       if (!free) break;
       Append(taken, *free);
       if (free->size != axis.size) break;
     }
-    return graph_.axes->Make(taken);
+    return IsPrefix(before, taken) ? graph_.axes->Make(taken) : before;
   }
 
   // Axes that the slot's tensor has in another slot or in none, and those that may not cut it.

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "tests/unit/core/propagation/propagated.h"
 
 namespace gshard {
@@ -49,6 +51,45 @@ TEST_CASE("broadcasts and other operations give axes backward in the order of th
     CHECK(ShardingOf(*m, "x") == (broadcast_first ? "{mesh['a'=2,'b'=4], [{'a'}, {}]}"
                                                   : "{mesh['a'=2,'b'=4], [{}, {'a'}]}"));
   }
+}
+
+TEST_CASE("parts of an axis meet as in Shardy's passes", "[shardy]") {
+  struct Row {
+    std::string x, y, both;
+  };
+  // Seen with jaxlib's passes. The shorter part is the beginning of the longer one; where more
+  // follows it is what both have. Parts that do not nest are taken for one that is in use.
+  const Row rows[] = {
+      {"{'a':(1)4}, {}", "{'a':(1)6}, {}", "{'a':(1)6}, {}"},
+      {"{'a':(1)4, 'b'}, {}", "{'a':(1)6}, {}", "{'a':(1)4}, {}"},
+      {"{'a':(1)6}, {}", "{'a':(1)4, 'b'}, {}", "{'a':(1)4}, {}"},
+      {"{}, {'a':(1)3}", "{'a':(1)2}, {}", "{}, {'a':(1)3}"},
+      {"{}, {'a':(3)2}", "{'a':(1)2}, {}", "{}, {'a':(3)2}"},
+      {"{'a':(1)2}, {'a':(6)2}", "{'a':(1)4}, {}", "{'a':(1)4}, {}"},
+      {"{'a':(1)2}, {'a':(6)2}", "{'a':(1)3}, {}", "{'a':(1)3}, {'a':(6)2}"},
+      {"{'a':(1)2}, {'a':(6)2}", "{'a'}, {}", "{'a'}, {}"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.x, row.y);
+    auto m =
+        Parsed("HloModule m, num_partitions=24, meshes={mesh=['a'=12,'b'=2]}\nENTRY e {\n" +
+               fmt::format("  x = f32[48,48] parameter(0), sharding={{@mesh, [{}]}}\n", row.x) +
+               fmt::format("  y = f32[48,48] parameter(1), sharding={{@mesh, [{}]}}\n", row.y) +
+               "  d = f32[48,48] subtract(x, y)\n  ROOT r = f32[48,48] negate(d)\n}");
+    Propagate(*m, AsShardy());
+    CHECK(ShardingOf(*m, "d") == fmt::format("{{mesh['a'=12,'b'=2], [{}]}}", row.both));
+  }
+  // An open value between two users takes what the first has, and more of it from the second.
+  auto m = Parsed(R"(HloModule m, num_partitions=24, meshes={mesh=['a'=12,'b'=2]}
+ENTRY e {
+  p = f32[48,48] parameter(0)
+  q = f32[48,48] exponential(p)
+  x = f32[48,48] tanh(q), sharding={@mesh, [{}, {'a':(3)2}]}
+  y = f32[48,48] negate(q), sharding={@mesh, [{'a':(1)6}, {}]}
+  ROOT r = (f32[48,48], f32[48,48]) tuple(x, y)
+})");
+  Propagate(*m, AsShardy());
+  CHECK(ShardingOf(*m, "q") == "{mesh['a'=12,'b'=2], [{'a':(1)3}, {'a':(3)2}]}");
 }
 
 TEST_CASE("annotations that a neighbour contradicts are found in Shardy's mode", "[shardy]") {
