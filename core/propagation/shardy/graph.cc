@@ -80,7 +80,7 @@ class GraphMaker {
   }
 
  private:
-  static constexpr uint32_t kNoLeaves = UINT32_MAX;
+  static constexpr uint32_t kNoLeaves = Graph::kNoLeaves;
 
   // Shardy skips operations with tensors of different meshes, and one device is a mesh of its own.
   void LeaveOutSingleDevices() {
@@ -601,12 +601,6 @@ class GraphMaker {
 };
 
 }  // namespace
-
-std::span<const View> Graph::LeavesOf(const Instruction& x) const {
-  const uint32_t first = first_leaf[x.id()];
-  if (first == UINT32_MAX) return {};
-  return std::span(leaves).subspan(first, x.shape()->IsTuple() ? At(x.shape()->leaf_count()) : 1);
-}
 
 std::vector<const Instruction*> MakersOf(const Graph& graph, const Module& module) {
   std::vector<const Instruction*> makers(graph.tensors.size(), nullptr);

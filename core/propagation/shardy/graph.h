@@ -16,6 +16,7 @@
 #include "core/propagation/shardy/relations.h"
 #include "core/propagation/shardy/tensor.h"
 #include "ir/arena.h"
+#include "ir/dims.h"
 #include "ir/module.h"
 
 namespace gshard::shardy {
@@ -44,16 +45,21 @@ struct Operation {
 };
 
 struct Graph {
+  static constexpr uint32_t kNoLeaves = UINT32_MAX;
   std::unique_ptr<Arena> arena = std::make_unique<Arena>();  // of dims and views
   std::unique_ptr<AxisTable> axes = std::make_unique<AxisTable>();
   std::unique_ptr<RelationTable> relations = std::make_unique<RelationTable>();
   std::vector<Tensor> tensors;
   std::vector<Operation> operations;  // results of the program first, then in text order
-  // By instruction id: where the tensors of its leaves begin in `leaves`; empty for dead calls.
+  // By instruction id: where the tensors of its leaves begin in `leaves`; kNoLeaves for dead calls.
   std::vector<uint32_t> first_leaf;
   std::vector<View> leaves;
   // The leaves of an instruction of the module.
-  std::span<const View> LeavesOf(const Instruction& x) const;
+  std::span<const View> LeavesOf(const Instruction& x) const {
+    const uint32_t first = first_leaf[x.id()];
+    if (first == kNoLeaves) return {};
+    return std::span(leaves).subspan(first, At(x.shape()->leaf_count()));
+  }
   const Mesh* mesh = nullptr;
   // The manual axes of the region that an instruction is in, by id; null: of none.
   std::vector<const AxisList*> region;

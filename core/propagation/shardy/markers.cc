@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "ir/custom_call.h"
@@ -158,13 +159,18 @@ bool ReplaceMarkers(Module& module, PropagationFindings* findings) {
 
 bool DropShardingAttributes(Module& module) {
   bool changed = false;
+  std::unordered_map<std::string_view, std::string_view> without;  // many have the same text
   for (Computation* computation : module.computations()) {
     for (Instruction* x : computation->instructions()) {
       const std::string_view before = x->frontend_attributes();
       if (before.find("xla.sdy.sharding") == std::string_view::npos) continue;
-      const auto is_sharding = [](std::string_view key) { return key == "xla.sdy.sharding"; };
-      x->set_frontend_attributes(WithoutFrontendAttributes(module.arena(), before, is_sharding));
-      changed |= x->frontend_attributes() != before;
+      const auto [it, fresh] = without.try_emplace(before);
+      if (fresh) {
+        const auto is_sharding = [](std::string_view key) { return key == "xla.sdy.sharding"; };
+        it->second = WithoutFrontendAttributes(module.arena(), before, is_sharding);
+      }
+      x->set_frontend_attributes(it->second);
+      changed |= it->second != before;
     }
   }
   return changed;

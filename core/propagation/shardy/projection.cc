@@ -99,6 +99,12 @@ void ProjectToFactors(const IndexedRelation& relation, std::span<const View> vie
     const View& view = views[i];
     const Tensor& tensor = tensors[At(view.tensor)];
     size_t s = relation.first_slot[i];
+    if (relation.is_plain && !view.inside) {
+      for (const Dim& dim : tensor.dims) {
+        projection.axes[s++] = dim.priority > priority ? Axes() : dim.axes;
+      }
+      continue;
+    }
     for (const Dim& dim : tensor.dims) {
       const bool hides = view.inside && dim.manual > 0;
       const Axes visible = dim.priority > priority ? Axes()
