@@ -22,6 +22,7 @@
 #include "core/estimate/device_program.h"
 #include "core/json.h"
 #include "core/remat/fit_to_memory.h"
+#include "core/remat/report/remat_report.h"
 #include "core/report/annotation_advice.h"
 #include "core/report/collective_report.h"
 #include "core/report/quantity_text.h"
@@ -243,6 +244,13 @@ int RunOptimize(Flags& flags) {
                     });
 }
 
+// To where --report says.
+Expected<void> WriteRematReport(const Flags& flags, const RematReport& report) {
+  const bool json = flags.report.ends_with(".json");
+  return WriteFile(flags.report, json ? RematReportAsJson(report) : RematReportAsText(report),
+                   /*dash_is_stderr=*/true);
+}
+
 int RunRemat(Flags& flags) {
   FitOptions options;
   options.limit_bytes = MemoryLimitOf("--limit", flags.limit);
@@ -250,6 +258,8 @@ int RunRemat(Flags& flags) {
   const Expected<Chip> chip = ReadChip(flags.chip);
   if (!chip) return ReportError(chip.error());
   options.memory = MemoryOptionsOf(*chip);
+  RematRecord record;
+  if (!flags.report.empty()) options.record = &record;
   RematStats stats;
   int code = RunSession(flags.session, flags.context,
                         [&](Module& module, PassContext& context, const PassManagerOptions&,
@@ -257,7 +267,12 @@ int RunRemat(Flags& flags) {
                           Expected<RematStats> done = FitToMemory(module, context, options);
                           if (!done) return Fail(done.error());
                           stats = *done;
-                          return {};
+                          if (flags.report.empty()) return {};
+                          RematReport report = MakeRematReport(record, stats);
+                          report.module = module.name();
+                          report.chip = chip->name;
+                          report.limit_bytes = options.limit_bytes;
+                          return WriteRematReport(flags, report);
                         });
   if (code != kExitOk) return code;
   bool fits = stats.peak_after <= options.limit_bytes;
@@ -375,6 +390,11 @@ void AddRematFlags(const Command& remat, Flags& flags) {
             "(required)",
             {.type = "SIZE", .required = true});
   AddChipFlags(remat, flags.chip);
+  remat.Add("--report", flags.report,
+            "What a device computes again, by source line, and the policy of jax.checkpoint that "
+            "keeps the rest, as text or, for FILE.json, as JSON; - is standard error (default: no "
+            "report)",
+            {.type = "FILE", .is_output = true});
 }
 
 void AddGradFlags(const Command& grad, Flags& flags) {

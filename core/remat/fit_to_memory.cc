@@ -64,18 +64,12 @@ Expected<RematStats> DropStacks(Module& module, int64_t peak, bool is_whole,
   stats.values = dropped.stacks;
   stats.instructions = dropped.instructions;
   stats.flops = dropped.flops;
+  stats.dropped = dropped.values;
   return stats;
 }
 
-}  // namespace
-
-Expected<RematStats> FitToMemory(Module& module, PassContext& context, const FitOptions& options) {
-  bool is_whole = !IsPartitioned(module);
-  if (is_whole) {
-    auto devices = ReadDevices(module, options.num_partitions);
-    if (!devices) return Fail(devices.error());
-    is_whole = devices->partitions > 1;
-  }
+Expected<RematStats> Fit(Module& module, PassContext& context, bool is_whole,
+                         const FitOptions& options) {
   Expected<int64_t> first = PeakOnOneDevice(module, is_whole, options);
   if (!first) return Fail(first.error());
   RematStats stats;
@@ -101,14 +95,14 @@ Expected<RematStats> FitToMemory(Module& module, PassContext& context, const Fit
   if (is_whole) {
     remat.limit_bytes = PeakMemory(module, remat.memory).peak_bytes - (*peak - options.limit_bytes);
   }
-  for (int attempt = 0; attempt < kMaxAttempts && *peak > options.limit_bytes; ++attempt) {
+  for (int attempt = 0; attempt<kMaxAttempts&& * peak> options.limit_bytes; ++attempt) {
     remat.max_rounds = RematOptions().max_rounds;
     remat.max_rounds = Rematerialize(*module.Clone(), remat).best_round;
     std::unique_ptr<Module> trial = module.Clone();
     RematStats more = Rematerialize(*trial, remat);
     Expected<int64_t> reached = PeakOnOneDevice(*trial, is_whole, options);
     if (!reached) return Fail(reached.error());
-    if (more.values == 0) break;  // nothing helps any more
+    if (more.values == 0) break;            // nothing helps any more
     const bool is_less = *reached < *peak;  // else more has to go before a device holds less
     if (is_less) Rematerialize(module, remat);
     const int64_t asked = remat.limit_bytes;
@@ -119,8 +113,33 @@ Expected<RematStats> FitToMemory(Module& module, PassContext& context, const Fit
     stats.values += more.values;
     stats.instructions += more.instructions;
     stats.flops += more.flops;
+    stats.dropped.insert(stats.dropped.end(), more.dropped.begin(), more.dropped.end());
   }
   stats.peak_after = *peak;
+  return stats;
+}
+
+}  // namespace
+
+Expected<RematStats> FitToMemory(Module& module, PassContext& context, const FitOptions& options) {
+  bool is_whole = !IsPartitioned(module);
+  if (is_whole) {
+    auto devices = ReadDevices(module, options.num_partitions);
+    if (!devices) return Fail(devices.error());
+    is_whole = devices->partitions > 1;
+  }
+  const std::unique_ptr<Module> before = options.record == nullptr ? nullptr : module.Clone();
+  Expected<RematStats> stats = Fit(module, context, is_whole, options);
+  if (!stats || options.record == nullptr) return stats;
+  Expected<RematRecord> record = MakeRematRecord({.before = *before,
+                                                  .after = module,
+                                                  .dropped = stats->dropped,
+                                                  .num_partitions = options.num_partitions,
+                                                  .is_whole = is_whole,
+                                                  .memory = options.memory,
+                                                  .propagation = context.propagation});
+  if (!record) return Fail(std::move(record.error()));
+  *options.record = std::move(*record);
   return stats;
 }
 

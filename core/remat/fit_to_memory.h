@@ -4,14 +4,16 @@
 #define GSHARD_CORE_REMAT_FIT_TO_MEMORY_H_
 
 #include "core/pass.h"
+#include "core/remat/remat_record.h"
 #include "core/remat/rematerialization.h"
 
 namespace gshard {
 
 struct FitOptions {
-  int64_t limit_bytes = 0;  // per device
-  MemoryOptions memory;  // MemoryOptionsOf the chip
-  int64_t num_partitions = 0;  // 0: as the module says
+  int64_t limit_bytes = 0;        // per device
+  MemoryOptions memory;           // MemoryOptionsOf the chip
+  int64_t num_partitions = 0;     // 0: as the module says
+  RematRecord* record = nullptr;  // learns which values are computed again or kept; may be null
 };
 
 // In place. The program of one device stays one, with calls inlined; a program that is still to be

@@ -391,7 +391,11 @@ DroppedResiduals DropLoopResiduals(Module& module, int64_t count) {
   std::vector<LoopPair> pairs = PairFinder(module).Run();
   std::vector<Residual*> order = InOrder(pairs);
   order.resize(std::min(order.size(), static_cast<size_t>(std::max<int64_t>(0, count))));
-  for (Residual* residual : order) residual->is_dropped = true;
+  for (Residual* residual : order) {
+    residual->is_dropped = true;
+    dropped.values.push_back({std::string(BehindReshapes(residual->row)->name()),
+                              residual->reads[0]->operand(0)->shape()->byte_size()});
+  }
   dropped.stacks = static_cast<int64_t>(order.size());
   for (LoopPair& pair : pairs) {
     const bool any = std::ranges::any_of(pair.residuals, &Residual::is_dropped);

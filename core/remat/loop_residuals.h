@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/remat/rematerialization.h"
 #include "ir/module.h"
 
 namespace gshard {
@@ -24,6 +25,8 @@ struct DroppedResiduals {
   int64_t stacks = 0;        // that no loop carries any more
   int64_t instructions = 0;  // added, to compute their rows again
   double flops = 0;          // of those, of all trips
+  // By the instruction of the forward body whose value a row is, with the stack's bytes.
+  std::vector<DroppedValue> values;
 };
 
 // Stacks that could be dropped, each with the others kept.

@@ -87,9 +87,12 @@ uint32_t Recomputation::NodeOf(const Instruction* x) const {
 }
 
 bool Recomputation::IsHeldOverPeak(uint32_t buffer) const {
+  return IsIdleAtPeak(buffer) && !is_in_tuple_[buffer] && MayRepeat(graph_.buffers[buffer].owner);
+}
+
+bool Recomputation::IsIdleAtPeak(uint32_t buffer) const {
   return defined_[buffer] < peak_ && !read_at_peak_[buffer] && !is_result_[buffer] &&
-         !is_in_tuple_[buffer] && first_late_use_[buffer] != kNone &&
-         MayRepeat(graph_.buffers[buffer].owner);
+         first_late_use_[buffer] != kNone;
 }
 
 bool Recomputation::IsAvailable(const Instruction* x, uint32_t step) const {

@@ -22,6 +22,8 @@ class Recomputation {
   // Is the buffer's value computed before the peak, read after it and not while it lasts, and of a
   // kind that may be computed twice?
   bool IsHeldOverPeak(uint32_t buffer) const;
+  // The same of a kind that may not, too.
+  bool IsIdleAtPeak(uint32_t buffer) const;
 
   // Of such a value: the steps from..to-1, the peak among them, in which nothing reads it.
   std::pair<uint32_t, uint32_t> IdleSteps(uint32_t buffer) const {

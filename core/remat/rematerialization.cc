@@ -43,6 +43,8 @@ class PeakReducer {
       if (!recomputation_.Drop(candidate.buffer)) continue;
       freed += candidate.bytes;
       ++stats.values;
+      const Instruction* owner = memory_.graph.buffers[candidate.buffer].owner;
+      stats.dropped.push_back({std::string(owner->name()), candidate.bytes});
     }
     if (freed == 0) return 0;
     for (const Instruction* x : recomputation_.Apply()) {

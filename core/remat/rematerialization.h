@@ -14,6 +14,8 @@
 #define GSHARD_CORE_REMAT_REMATERIALIZATION_H_
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "core/cost/memory/peak_memory.h"
 #include "ir/module.h"
@@ -26,12 +28,19 @@ struct RematOptions {
   int max_rounds = 200;  // each takes from one peak what it needs
 };
 
+// A value that is no longer kept.
+struct DroppedValue {
+  std::string name;   // of its instruction
+  int64_t bytes = 0;  // that it took; of a loop's stack in a program still to be partitioned, whole
+};
+
 struct RematStats {
   int64_t peak_before = 0, peak_after = 0;  // bytes
   int best_round = 0;                       // after which the peak was least; 0: as it was
   int64_t values = 0;                       // no longer kept
   int64_t instructions = 0;                 // added to compute them again
   double flops = 0;                         // of one execution of each of those
+  std::vector<DroppedValue> dropped;        // the values
 };
 
 // In place, in the entry and in loop bodies and other called computations; the module must have no

@@ -151,6 +151,11 @@ with tempfile.TemporaryDirectory() as folder:
     is_error(run("gshard-cost", "sweep", bad, "--mesh", "data=2", "--json", code=1), "gshard-cost sweep")
     for subcommand, name in [("explain", "y"), ("show", "y")]:
         run("gshard-opt", subcommand, MLP, name, "--json")
+    kept = os.path.join(folder, "remat.json")
+    scan = pathlib.Path("tests", "golden", "remat", "report.hlo").read_text().split("// -----")[0]
+    pathlib.Path(step).write_text(scan)
+    report = run("gshard-opt", "remat", step, "--limit", "152KiB", "-o", os.devnull, "--report", kept, file=kept)
+    check(report["fits"] and report["flops_per_device"] == sum(row["flops"] for row in report["recomputed"]), "FLOPs by line")
         is_error(run("gshard-opt", subcommand, MLP, "nosuch", "--json", code=1), f"gshard-opt {subcommand}")
         is_error(run("gshard-opt", subcommand, bad, name, "--json", code=1), f"gshard-opt {subcommand}")
     plan = os.path.join(folder, "plan.json")
