@@ -9,8 +9,11 @@
 #include "cmd/cli/program.h"
 #include "core/analysis/partitioned.h"
 #include "core/pipeline/pipeline.h"
+#include "core/pipeline/plan/batch.h"
 #include "core/report/cost_page.h"
 #include "core/report/mesh_sweep.h"
+#include "core/resize/resize_batch.h"
+#include "core/spmd/per_device_module.h"
 #include "core/transforms/annotations/remesh.h"
 #include "core/transforms/inline_calls.h"
 #include "ir/input/module_input.h"
@@ -63,11 +66,52 @@ std::vector<int64_t> SizesOf(const char* flag, const std::string& text) {
   return *sizes;
 }
 
+// What --batch gives: sizes of the batch, or else rules, which have an equals sign.
+bool IsBatchRule(const std::string& text) { return text.find('=') != text.npos; }
+
+// Empty: the batch is not swept.
+std::vector<int64_t> BatchSizesOf(const CostSweepFlags& flags) {
+  std::vector<int64_t> sizes;
+  for (const std::string& text : flags.pipeline.batch) {
+    if (IsBatchRule(text)) continue;
+    const std::vector<int64_t> more = SizesOf("--batch", text);
+    sizes.insert(sizes.end(), more.begin(), more.end());
+  }
+  return sizes;
+}
+
+PipelineFlags WithoutSizes(PipelineFlags flags) {
+  std::erase_if(flags.batch, [](const std::string& text) { return !IsBatchRule(text); });
+  return flags;
+}
+
+// Of which parameters which dims count examples, as `gshard-opt pipeline` finds them.
+Expected<BatchSize> FindExamples(const Module& module, const CostSweepFlags& flags) {
+  auto options = ReadPipelineFlags(WithoutSizes(flags.pipeline));
+  if (!options) return Fail(std::move(options.error()));
+  options->microbatches = 1;
+  const std::unique_ptr<Module> flat = module.Clone();
+  if (auto small = CheckInlinedSize(*flat); !small) return Fail(std::move(small.error()));
+  PassContext context;
+  PerDeviceOptions way;  // up to inlined calls
+  way.propagate = false;
+  if (auto done = CompleteShardings(*flat, context, way); !done) {
+    return Fail(std::move(done.error()));
+  }
+  auto found = pipeline::FindBatch(*flat, *options);
+  if (!found) return Fail(std::move(found.error()));
+  return BatchSize{
+      .dimension = std::move(found->dimension), .from = found->size, .to = found->size};
+}
+
 // One that does not run in stages, or all that the flags ask for.
 std::vector<SweepPipeline> PipelinesFor(const CostSweepFlags& flags) {
   if (flags.stages.empty()) {
     if (!flags.microbatches.empty()) throw FlagError("--microbatches", "needs --stages");
-    if (flags.mesh.empty()) throw FlagError("--mesh", "is required, or --stages");
+    const bool has_sizes = !BatchSizesOf(flags).empty();
+    if (flags.mesh.empty() && !has_sizes) {
+      throw FlagError("--mesh", "is required, or --stages, or sizes of --batch");
+    }
     return {{}};
   }
   if (flags.microbatches.empty()) throw FlagError("--microbatches", "is required with --stages");
@@ -89,11 +133,13 @@ std::vector<SweepPipeline> PipelinesFor(const CostSweepFlags& flags) {
   return pipelines;
 }
 
-// Meshes times pipelines, of so many devices.
+// Meshes times pipelines times batches, of so many devices.
 std::vector<SweepPoint> PointsFor(const std::vector<MeshShape>& shapes,
                                   const std::vector<SweepPipeline>& pipelines,
+                                  const std::vector<int64_t>& batches,
                                   const CostSweepFlags& flags) {
-  std::vector<SweepPoint> points = PointsOf(shapes, pipelines);
+  std::vector<SweepPoint> points =
+      PointsOf(shapes, pipelines, batches.empty() ? std::vector<int64_t>{0} : batches);
   std::erase_if(points, [&](const SweepPoint& point) {
     return flags.devices > 0 && DevicesOf(point) != flags.devices;
   });
@@ -107,7 +153,7 @@ std::vector<SweepPoint> PointsFor(const std::vector<MeshShape>& shapes,
 // As `gshard-opt pipeline` does.
 Expected<void> RunInStages(Module& module, const SweepPipeline& stages,
                            const CostSweepFlags& flags) {
-  PipelineFlags with = flags.pipeline;
+  PipelineFlags with = WithoutSizes(flags.pipeline);
   with.stages = stages.stages;
   with.microbatches = stages.microbatches;
   with.schedule = stages.schedule;
@@ -120,15 +166,29 @@ Expected<void> RunInStages(Module& module, const SweepPipeline& stages,
   return {};
 }
 
+// What all points have.
+struct SweepInput {
+  const CostSweepFlags& flags;
+  std::shared_ptr<const SourceText> source;
+  std::vector<AnnotationRule> rules;
+  Chip chip;
+  BatchSize examples;  // if batches are swept
+  int64_t limit = 0;
+};
+
 // Of the module over the point's mesh.
-Expected<void> EstimateAt(SweepPoint& point, const std::shared_ptr<const SourceText>& source,
-                          const std::vector<AnnotationRule>& rules, const Chip& chip,
-                          const CostSweepFlags& flags, int64_t limit) {
-  auto module = ReadModuleInput(source, CommandInputOptions());  // verified once before
+Expected<void> EstimateAt(SweepPoint& point, const SweepInput& input) {
+  const CostSweepFlags& flags = input.flags;
+  auto module = ReadModuleInput(input.source, CommandInputOptions());  // verified once before
   if (!module) return Fail(std::move(module.error()));
-  const bool keeps_mesh = flags.mesh.empty() && rules.empty();
+  if (point.batch > 0) {
+    BatchSize size = input.examples;
+    size.to = point.batch;
+    if (auto done = ResizeBatch(**module, size); !done) return done;
+  }
+  const bool keeps_mesh = flags.mesh.empty() && input.rules.empty();
   if (!keeps_mesh) {
-    if (auto done = Remesh(**module, point.mesh, rules); !done) return done;
+    if (auto done = Remesh(**module, point.mesh, input.rules); !done) return done;
   }
   for (const Instruction* x : UnevenArrays(**module)) point.uneven.emplace_back(x->name());
   if (point.pipeline.stages > 0) {
@@ -137,7 +197,7 @@ Expected<void> EstimateAt(SweepPoint& point, const std::shared_ptr<const SourceT
   auto program = MakeDeviceProgram(std::move(*module), ProgramOptionsFor(flags.estimate));
   if (!program) return Fail(std::move(program.error()));
   const CostOptions options = CostOptionsFor(flags.estimate);
-  const auto figures = PriceProgram(*std::move(program), chip, options);
+  const auto figures = PriceProgram(*std::move(program), input.chip, options);
   if (!figures) return Fail(figures.error());
   point.step_time_s = figures->step_time_s;
   point.compute_time_s = figures->compute_time_s;
@@ -145,7 +205,7 @@ Expected<void> EstimateAt(SweepPoint& point, const std::shared_ptr<const SourceT
   point.mfu = figures->mfu;
   point.bubble_share = figures->bubble_share;
   point.peak_bytes = figures->peak_bytes;
-  point.fits = point.peak_bytes <= limit;
+  point.fits = point.peak_bytes <= input.limit;
   return {};
 }
 
@@ -155,7 +215,8 @@ int RunCostSweep(const CostSweepFlags& flags) {
   };
   MeshSweep sweep;
   const std::vector<SweepPipeline> pipelines = PipelinesFor(flags);
-  if (auto options = ReadPipelineFlags(flags.pipeline); !options) {
+  const std::vector<int64_t> batches = BatchSizesOf(flags);
+  if (auto options = ReadPipelineFlags(WithoutSizes(flags.pipeline)); !options) {
     return UsageError(options.error());
   }
   Expected<Chip> chip = ReadChip(flags.estimate.chip);
@@ -165,18 +226,30 @@ int RunCostSweep(const CostSweepFlags& flags) {
                                                  : MemoryLimitOf("--limit", flags.limit);
   Expected<std::vector<AnnotationRule>> rules = ReadRules(flags);
   if (!rules) return refuse(rules.error());
+  SweepInput input{.flags = flags,
+                   .source = nullptr,
+                   .rules = std::move(*rules),
+                   .chip = std::move(*chip),
+                   .examples = {},
+                   .limit = sweep.memory_limit_bytes};
   auto source = SourceText::Open(flags.input);
   if (!source) return refuse(source.error());
+  input.source = *source;
   auto module = ReadModule(*source);
   if (!module) return refuse(module.error());
   sweep.module = (*module)->name();
   auto shapes = ShapesFor(**module, flags);
   if (!shapes) return refuse(shapes.error());
+  std::vector<SweepPoint> points = PointsFor(*shapes, pipelines, batches, flags);
+  if (!batches.empty()) {
+    auto examples = FindExamples(**module, flags);
+    if (!examples) return refuse(examples.error());
+    input.examples = std::move(*examples);
+  }
   sweep.points = SweepPoints(
-      PointsFor(*shapes, pipelines, flags),
+      std::move(points),
       [&](SweepPoint& point) {
-        auto done = EstimateAt(point, *source, *rules, *chip, flags, sweep.memory_limit_bytes);
-        if (!done) point.error = std::move(done.error());
+        if (auto done = EstimateAt(point, input); !done) point.error = std::move(done.error());
       },
       flags.threads);
   const bool none = std::all_of(sweep.points.begin(), sweep.points.end(),
@@ -198,7 +271,7 @@ void AddFlags(const Command& command, CostSweepFlags& flags) {
   command.Add("--mesh", flags.mesh,
               "Sizes of each axis, major first; 2..64 means the powers of two. Axes of IN's mesh "
               "take them by name, if none is named in order; others keep theirs (required without "
-              "--stages; default: IN's)",
+              "--stages and sizes of --batch; default: IN's)",
               {.type = "AXES"});
   command.Add("--stages", flags.stages,
               "Run in so many stages, as gshard-opt pipeline does: a list, or 1..8 for the powers "
@@ -211,7 +284,7 @@ void AddFlags(const Command& command, CostSweepFlags& flags) {
               "Some of gpipe, 1f1b, interleaved, zero-bubble, shift, such as gpipe,1f1b (default: "
               "1f1b)",
               {.type = "LIST"});
-  AddStageFlags(command, flags.pipeline);
+  AddStageFlags(command, flags.pipeline, /*sweeps_batch=*/true);
   command.Add("--devices", flags.devices, "Only meshes of so many devices (default: all)",
               {.type = "N", .between = {{1, 1 << 20}}});
   command.Add("--rules", flags.rules_file,
@@ -238,7 +311,7 @@ void AddFlags(const Command& command, CostSweepFlags& flags) {
 
 void AddCostSweep(CommandLine& line, CostSweepFlags& flags) {
   line.AddSubcommand(
-      "sweep", "Time and memory over many mesh shapes and pipelines",
+      "sweep", "Time and memory over many mesh shapes, pipelines and batches",
       "gshard-cost sweep step.hlo --mesh data=2..64,model=2..32 --devices 64 --chip tpu-v4",
       [&flags] { return RunCostSweep(flags); },
       [&flags](const Command& command) { AddFlags(command, flags); });

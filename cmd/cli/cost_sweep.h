@@ -1,4 +1,5 @@
-// `gshard-cost sweep IN --mesh data=2..64,model=2..32 --stages 1..8 --microbatches 8..32`.
+// `gshard-cost sweep IN --mesh data=2..64,model=2..32 --stages 1..8 --microbatches 8..32 --batch
+// 64..512`.
 #ifndef GSHARD_CMD_CLI_COST_SWEEP_H_
 #define GSHARD_CMD_CLI_COST_SWEEP_H_
 
@@ -17,7 +18,7 @@ struct CostSweepFlags {
   std::string mesh, rules_file, limit;
   std::vector<std::string> shards;
   std::string stages, microbatches, schedules = "1f1b";
-  PipelineFlags pipeline;
+  PipelineFlags pipeline;  // pipeline.batch: sizes of the batch, too
   int64_t devices = 0;
   int threads = 0;
   bool json = false, markdown = false;

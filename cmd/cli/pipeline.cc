@@ -73,16 +73,21 @@ void AddPipelineFlags(const Command& command, PipelineFlags& flags) {
               {.type = "FILE", .is_output = true});
 }
 
-void AddStageFlags(const Command& command, PipelineFlags& flags) {
+void AddStageFlags(const Command& command, PipelineFlags& flags, bool sweeps_batch) {
   command.Add("--repeats", flags.repeats,
               "Chunks of layers a device has: of interleaved (default: 2), or of shift, which is "
               "circular then (default: 1)",
               {.type = "R", .between = {{1, 1024}}});
   command.Add("--axis", flags.axis, "Name of the mesh axis (default: stage)", {.type = "AXIS"});
-  command.Add("--batch", flags.batch,
-              "The dim of a parameter that counts examples, tokens=0; may be given many times "
-              "(default: dim 0 of those neither updated nor scalar)",
-              {.type = "REGEX=DIM"});
+  const char* const rule =
+      "The dim of a parameter that counts examples, tokens=0; may be given many times "
+      "(default: dim 0 of those neither updated nor scalar)";
+  const char* const sizes_or_rule =
+      "Examples of a step, as if IN were printed for so many: a list, or 64..512 for the powers of "
+      "two (default: IN's). Or the dim of a parameter that counts them, tokens=0; may be given "
+      "many times (default: dim 0 of those neither updated nor scalar)";
+  command.Add("--batch", flags.batch, sweeps_batch ? sizes_or_rule : rule,
+              {.type = sweeps_batch ? "LIST|REGEX=DIM" : "REGEX=DIM"});
   command.Add("--cut", flags.cut,
               "A layer starts where op_name or name begins to match, or matches otherwise, "
               "layer_[0-9]+ (default: layers are found)",

@@ -21,8 +21,9 @@ inline constexpr const char* kPipelineDescription =
     "Cut a training step into stages that work on micro-batches";
 
 void AddPipelineFlags(const Command& command, PipelineFlags& flags);
-// Those that say how stages are cut, whatever their number.
-void AddStageFlags(const Command& command, PipelineFlags& flags);
+// Those that say how stages are cut, whatever their number. `sweeps_batch`: --batch takes sizes,
+// too.
+void AddStageFlags(const Command& command, PipelineFlags& flags, bool sweeps_batch = false);
 Expected<pipeline::PipelineOptions> ReadPipelineFlags(const PipelineFlags& flags);
 int RunPipeline(SessionOptions& session, PassContext& context, const PipelineFlags& flags);
 

@@ -56,18 +56,22 @@ void MarkPareto(std::vector<SweepPoint>& points) {
   for (SweepPoint& point : points) {
     if (point.error || !point.fits) continue;
     point.pareto = std::none_of(points.begin(), points.end(), [&](const SweepPoint& other) {
-      return !other.error && other.fits && other.step_time_s <= point.step_time_s &&
+      return !other.error && other.fits && ComparedTime(other) <= ComparedTime(point) &&
              other.peak_bytes <= point.peak_bytes &&
-             (other.step_time_s < point.step_time_s || other.peak_bytes < point.peak_bytes);
+             (ComparedTime(other) < ComparedTime(point) || other.peak_bytes < point.peak_bytes);
     });
   }
 }
 
 std::string PointText(const SweepPoint& point) {
   std::string text = MeshText(point.mesh);
-  if (point.pipeline.stages == 0) return text;
-  return fmt::format("{}{}stages={} microbatches={} {}", text, text.empty() ? "" : " ",
-                     point.pipeline.stages, point.pipeline.microbatches, point.pipeline.schedule);
+  if (point.pipeline.stages > 0) {
+    text +=
+        fmt::format("{}stages={} microbatches={} {}", text.empty() ? "" : " ",
+                    point.pipeline.stages, point.pipeline.microbatches, point.pipeline.schedule);
+  }
+  if (point.batch > 0) text += fmt::format("{}batch={}", text.empty() ? "" : " ", point.batch);
+  return text;
 }
 
 // "does not fit; pads x and 2 more".
@@ -84,14 +88,62 @@ bool HasStages(const MeshSweep& sweep) {
                      [](const SweepPoint& point) { return point.pipeline.stages > 0; });
 }
 
+bool HasBatches(const MeshSweep& sweep) {
+  return std::any_of(sweep.points.begin(), sweep.points.end(),
+                     [](const SweepPoint& point) { return point.batch > 0; });
+}
+
 std::vector<const SweepPoint*> ByTime(const MeshSweep& sweep) {
   std::vector<const SweepPoint*> order;
   for (const SweepPoint& point : sweep.points) order.push_back(&point);
   std::stable_sort(order.begin(), order.end(), [](const SweepPoint* a, const SweepPoint* b) {
-    return std::pair(a->error.has_value(), a->step_time_s) <
-           std::pair(b->error.has_value(), b->step_time_s);
+    return std::pair(a->error.has_value(), ComparedTime(*a)) <
+           std::pair(b->error.has_value(), ComparedTime(*b));
   });
   return order;
+}
+
+// Of one example, which is often less than a microsecond.
+std::string ExampleTime(double seconds) {
+  return seconds < 1e-5 ? fmt::format("{:.1f} ns", 1e9 * seconds) : HumanSeconds(seconds);
+}
+
+std::vector<TextTable::Column> ColumnsOf(const MeshSweep& sweep) {
+  std::vector<TextTable::Column> columns = {{"", false}, {"mesh", false}};
+  const auto append = [&](std::initializer_list<TextTable::Column> more) {
+    columns.insert(columns.end(), more);
+  };
+  if (HasStages(sweep)) append({{"stages", true}, {"micro-batches", true}, {"schedule", false}});
+  if (HasBatches(sweep)) append({{"batch", true}});
+  append({{"devices", true}, {"step time", true}});
+  if (HasBatches(sweep)) append({{"per example", true}});
+  append({{"compute", true}, {"exposed", true}});
+  if (HasStages(sweep)) append({{"bubble", true}});
+  append({{"MFU", true}, {"peak memory", true}, {"", false}});
+  return columns;
+}
+
+std::vector<std::string> RowOf(const MeshSweep& sweep, const SweepPoint& point) {
+  const SweepPipeline& pipeline = point.pipeline;
+  const bool has_stages = HasStages(sweep), has_batches = HasBatches(sweep);
+  std::vector<std::string> row = {point.pareto ? "*" : "", MeshText(point.mesh)};
+  const auto append = [&](std::string cell) { row.push_back(std::move(cell)); };
+  if (has_stages) {
+    append(fmt::format("{}", pipeline.stages));
+    append(fmt::format("{}", pipeline.microbatches));
+    append(pipeline.schedule);
+  }
+  if (has_batches) append(fmt::format("{}", point.batch));
+  append(fmt::format("{}", DevicesOf(point)));
+  append(HumanSeconds(point.step_time_s));
+  if (has_batches) append(ExampleTime(ComparedTime(point)));
+  append(HumanSeconds(point.compute_time_s));
+  append(HumanSeconds(point.exposed_communication_s));
+  if (has_stages) append(fmt::format("{:.1f}%", 100 * point.bubble_share));
+  append(fmt::format("{:.1f}%", 100 * point.mfu));
+  append(HumanBytes(static_cast<double>(point.peak_bytes)));
+  append(RemarkOn(point));
+  return row;
 }
 
 }  // namespace
@@ -157,14 +209,22 @@ int64_t DevicesOf(const SweepPoint& point) {
   return DevicesOf(point.mesh) * std::max<int64_t>(1, point.pipeline.stages);
 }
 
+double ComparedTime(const SweepPoint& point) {
+  return point.batch > 0 ? point.step_time_s / static_cast<double>(point.batch) : point.step_time_s;
+}
+
 std::vector<SweepPoint> PointsOf(const std::vector<MeshShape>& shapes,
-                                 const std::vector<SweepPipeline>& pipelines) {
+                                 const std::vector<SweepPipeline>& pipelines,
+                                 const std::vector<int64_t>& batches) {
   std::vector<SweepPoint> points;
   for (const MeshShape& shape : shapes) {
     for (const SweepPipeline& pipeline : pipelines) {
-      points.emplace_back();
-      points.back().mesh = shape;
-      points.back().pipeline = pipeline;
+      for (const int64_t batch : batches) {
+        points.emplace_back();
+        points.back().mesh = shape;
+        points.back().pipeline = pipeline;
+        points.back().batch = batch;
+      }
     }
   }
   return points;
@@ -179,51 +239,33 @@ std::vector<SweepPoint> SweepPoints(std::vector<SweepPoint> points, const Estima
 }
 
 std::string MeshSweepAsText(const MeshSweep& sweep, bool markdown) {
-  const bool has_stages = HasStages(sweep);
-  TextTable table{{{"", false}, {"mesh", false}}, {}};
-  if (has_stages) {
-    table.columns.insert(table.columns.end(),
-                         {{"stages", true}, {"micro-batches", true}, {"schedule", false}});
-  }
-  table.columns.insert(
-      table.columns.end(),
-      {{"devices", true}, {"step time", true}, {"compute", true}, {"exposed", true}});
-  if (has_stages) table.columns.push_back({"bubble", true});
-  table.columns.insert(table.columns.end(), {{"MFU", true}, {"peak memory", true}, {"", false}});
+  TextTable table{ColumnsOf(sweep), {}};
   std::string failures;
   size_t optimal = 0;
   for (const SweepPoint* point : ByTime(sweep)) {
     if (point->error) {
-      failures += fmt::format("{}{}: {}\n", markdown ? "- " : "  ", PointText(*point),
-                              point->error->message);
+      const Diagnostic& error = *point->error;
+      failures +=
+          fmt::format("{}{}: {}{}\n", markdown ? "- " : "  ", PointText(*point), error.message,
+                      error.line > 0 ? fmt::format(" (line {})", error.line) : "");
       continue;
     }
     optimal += point->pareto ? 1 : 0;
-    const SweepPipeline& pipeline = point->pipeline;
-    std::vector<std::string> row = {point->pareto ? "*" : "", MeshText(point->mesh)};
-    if (has_stages) {
-      row.insert(row.end(), {fmt::format("{}", pipeline.stages),
-                             fmt::format("{}", pipeline.microbatches), pipeline.schedule});
-    }
-    row.insert(row.end(),
-               {fmt::format("{}", DevicesOf(*point)), HumanSeconds(point->step_time_s),
-                HumanSeconds(point->compute_time_s), HumanSeconds(point->exposed_communication_s)});
-    if (has_stages) row.push_back(fmt::format("{:.1f}%", 100 * point->bubble_share));
-    row.insert(row.end(), {fmt::format("{:.1f}%", 100 * point->mfu),
-                           HumanBytes(static_cast<double>(point->peak_bytes)), RemarkOn(*point)});
-    table.rows.push_back(std::move(row));
+    table.rows.push_back(RowOf(sweep, *point));
   }
-  const std::string_view what = has_stages ? "point" : "mesh";
+  const bool has_batches = HasBatches(sweep);
+  const std::string_view what = HasStages(sweep) || has_batches ? "point" : "mesh";
   std::string text = fmt::format("{}: {} {}{} on {}", sweep.module, table.rows.size(), what,
                                  table.rows.size() == 1 ? ""
-                                 : has_stages           ? "s"
+                                 : what == "point"      ? "s"
                                                         : "es",
                                  sweep.chip);
   if (sweep.memory_limit_bytes > 0) {
     text += fmt::format(" of {}", HumanBytes(static_cast<double>(sweep.memory_limit_bytes)));
   }
-  text += fmt::format("; * {} that fit{} and that no other beats in both time and memory\n{}",
-                      optimal, optimal == 1 ? "s" : "", markdown ? "\n" : "");
+  text += fmt::format("; * {} that fit{} and that no other beats in both time{} and memory\n{}",
+                      optimal, optimal == 1 ? "s" : "", has_batches ? " per example" : "",
+                      markdown ? "\n" : "");
   text += markdown ? TableAsMarkdown(table) : TableAsText(table);
   if (!failures.empty()) text += "\nno estimate:\n" + failures;
   return text;
@@ -239,14 +281,17 @@ std::string MeshSweepAsJson(const MeshSweep& sweep) {
       row.Set("microbatches", pipeline.microbatches);
       row.Set("schedule", pipeline.schedule);
     }
+    if (point.batch > 0) row.Set("batch", point.batch);
     if (point.error) {
       row.Set("code", point.error->code);
       row.Set("message", point.error->message);
+      if (point.error->line > 0) row.Set("line", int64_t{point.error->line});
       failed.Append(std::move(row));
       continue;
     }
     row.Set("devices", DevicesOf(point));
     row.Set("step_time_s", point.step_time_s);
+    if (point.batch > 0) row.Set("step_time_per_example_s", ComparedTime(point));
     row.Set("compute_time_s", point.compute_time_s);
     row.Set("exposed_communication_s", point.exposed_communication_s);
     if (pipeline.stages > 0) row.Set("bubble_share", point.bubble_share);

@@ -1,5 +1,5 @@
-// One program over many mesh shapes and pipelines: time and memory of each, and which are worth a
-// thought. `gshard-cost sweep`.
+// One program over many mesh shapes, pipelines and batches: time and memory of each, and which are
+// worth a thought. `gshard-cost sweep`.
 #ifndef GSHARD_CORE_REPORT_MESH_SWEEP_H_
 #define GSHARD_CORE_REPORT_MESH_SWEEP_H_
 
@@ -40,23 +40,28 @@ struct SweepPipeline {
 struct SweepPoint {
   MeshShape mesh;  // beside the axis of the stages
   SweepPipeline pipeline;
+  int64_t batch = 0;  // examples of a step; 0: as many as the program has, however many
   double step_time_s = 0, compute_time_s = 0, exposed_communication_s = 0, mfu = 0;
   double bubble_share = 0;  // of the pipeline's span, mean over stages
   int64_t peak_bytes = 0;
   bool fits = true;
   std::vector<std::string> uneven;  // annotated arrays with a dim that the mesh does not divide
-  bool pareto = false;  // fits, and no other that does is better in time or memory, and no worse
+  // Fits, and no other that does is better in time per example or memory, and no worse.
+  bool pareto = false;
   std::optional<Diagnostic> error;  // why there are no figures
 };
 
 // Returns the number of devices: those of the mesh times the number of stages.
 int64_t DevicesOf(const SweepPoint& point);
-// Every shape with every pipeline, the last fastest.
+// The time that points are compared by: of an example, or of a step where batches are not swept.
+double ComparedTime(const SweepPoint& point);
+// Every shape with every pipeline and every batch, the last fastest.
 std::vector<SweepPoint> PointsOf(const std::vector<MeshShape>& shapes,
-                                 const std::vector<SweepPipeline>& pipelines = {{}});
+                                 const std::vector<SweepPipeline>& pipelines = {{}},
+                                 const std::vector<int64_t>& batches = {0});
 
-// Fills in a point whose mesh and pipeline are set. Called from several threads at once; what it
-// throws ends the sweep.
+// Fills in a point whose mesh, pipeline and batch are set. Called from several threads at once;
+// what it throws ends the sweep.
 using EstimatePoint = std::function<void(SweepPoint& point)>;
 
 // Returns the points in the order given, whatever the number of threads (0: one per core).
@@ -69,8 +74,8 @@ struct MeshSweep {
   std::vector<SweepPoint> points;
 };
 
-// By step time; the Pareto-optimal points are marked, and what the mesh does not divide.
-// `markdown`: as a GitHub table.
+// By the time they are compared by; the Pareto-optimal points are marked, and what the mesh does
+// not divide. `markdown`: as a GitHub table.
 std::string MeshSweepAsText(const MeshSweep& sweep, bool markdown = false);
 std::string MeshSweepAsJson(const MeshSweep& sweep);  // gshard.sweep/1
 

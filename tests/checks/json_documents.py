@@ -148,14 +148,16 @@ with tempfile.TemporaryDirectory() as folder:
     found = os.path.join(folder, "auto.json")
     run("gshard-opt", "auto", MLP, "--mesh", "data=2,model=2", "--evaluations", "60", "-o", os.devnull, "--report", found, file=found)
     run("gshard-cost", "sweep", MLP, "--mesh", "data=2..4,model=2", "--json")
+    batches = run("gshard-cost", "sweep", MLP, "--batch", "1024,2048", "--json")
+    check([point["batch"] for point in batches["points"]] == [1024, 2048], "the batches that were asked for")
     is_error(run("gshard-cost", "sweep", bad, "--mesh", "data=2", "--json", code=1), "gshard-cost sweep")
-    for subcommand, name in [("explain", "y"), ("show", "y")]:
-        run("gshard-opt", subcommand, MLP, name, "--json")
     kept = os.path.join(folder, "remat.json")
     scan = pathlib.Path("tests", "golden", "remat", "report.hlo").read_text().split("// -----")[0]
     pathlib.Path(step).write_text(scan)
     report = run("gshard-opt", "remat", step, "--limit", "152KiB", "-o", os.devnull, "--report", kept, file=kept)
     check(report["fits"] and report["flops_per_device"] == sum(row["flops"] for row in report["recomputed"]), "FLOPs by line")
+    for subcommand, name in [("explain", "y"), ("show", "y")]:
+        run("gshard-opt", subcommand, MLP, name, "--json")
         is_error(run("gshard-opt", subcommand, MLP, "nosuch", "--json", code=1), f"gshard-opt {subcommand}")
         is_error(run("gshard-opt", subcommand, bad, name, "--json", code=1), f"gshard-opt {subcommand}")
     plan = os.path.join(folder, "plan.json")

@@ -196,13 +196,14 @@ def _with_report(source: Source, words: Sequence[str]) -> tuple[dict[str, Any], 
 
 
 def sweep(program: Program, *args: Any, mesh: str | Mapping[str, int | str], devices: int | None = None,
-          rules: Path | None = None, chip: str | None = None, limit: Size | None = None,
+          batch: int | str | None = None, rules: Path | None = None, chip: str | None = None, limit: Size | None = None,
           kwargs: Mapping[str, Any] | None = None, flags: Sequence[str] = ()) -> reports.Sweep:
     """Estimates a step on many meshes.
 
     Args:
       mesh: sizes by name, each one size or a range of powers of two: {"data": "1..16", "model": 4}.
       devices: only meshes of so many.
+      batch: examples of a step, one size or several: "64,128" or "64..512".
       rules: a file of shardings.
 
     >>> meshes = sweep("samples/mlp.hlo", mesh="data=1..16,model=1..16", devices=16)
@@ -210,7 +211,7 @@ def sweep(program: Program, *args: Any, mesh: str | Mapping[str, int | str], dev
     (5, {'data': 16, 'model': 1})
     """
     words = ["sweep", "-", "--json", "--mesh", _inputs.mesh_text(mesh), *_cost_flags(chip, flags)]
-    for flag, value in (("--devices", devices), ("--rules", rules), ("--limit", limit)):
+    for flag, value in (("--devices", devices), ("--batch", batch), ("--rules", rules), ("--limit", limit)):
         if value is not None:
             words += [flag, str(value)]
     return reports.sweep_of(_programs.run("gshard-cost", words, read(program, args, kwargs).data).json())

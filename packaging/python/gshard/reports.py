@@ -310,6 +310,8 @@ class Point:
     stages: int | None = None
     microbatches: int | None = None
     schedule: str | None = None
+    batch: int | None = None  #: examples of a step, where batches are swept
+    step_time_per_example_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -324,8 +326,9 @@ class Sweep:
 
     @property
     def best(self) -> Point | None:
-        """The fastest point that fits; None if none does."""
-        return min((point for point in self.points if point.fits), key=lambda point: point.step_time_s, default=None)
+        """The fastest point that fits, by the time of an example where batches are swept; None if none does."""
+        return min((point for point in self.points if point.fits),
+                   key=lambda point: point.step_time_per_example_s or point.step_time_s, default=None)
 
 
 def sweep_of(document: Document) -> Sweep:

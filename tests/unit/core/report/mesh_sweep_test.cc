@@ -125,5 +125,21 @@ TEST_CASE("Stages multiply meshes, and their axis the devices", "[sweep]") {
   CHECK(first.NumberAt("bubble_share") == 0.25);
 }
 
+TEST_CASE("Batches are compared by the time of an example", "[sweep]") {
+  auto points =
+      SweepPoints(PointsOf(*ParseMeshShapes("data=2"), {{}}, {8, 32}), [](SweepPoint& point) {
+        point.step_time_s = point.batch == 8 ? 1 : 2;  // an eighth, and a sixteenth
+        point.peak_bytes = 1;
+      });
+  CHECK_FALSE(points[0].pareto);
+  CHECK(points[1].pareto);
+  const MeshSweep sweep{"m", "chip", 0, std::move(points)};
+  const std::string text = MeshSweepAsText(sweep);
+  CHECK(text.find("beats in both time per example and memory") != std::string::npos);
+  const Json first = Json::Parse(MeshSweepAsJson(sweep)).At("points").At(size_t{0});
+  CHECK(first.NumberAt("batch") == 8);
+  CHECK(first.NumberAt("step_time_per_example_s") == 0.125);
+}
+
 }  // namespace
 }  // namespace gshard
