@@ -85,8 +85,10 @@ PipelineFlags WithoutSizes(PipelineFlags flags) {
   return flags;
 }
 
-// Of which parameters which dims count examples, as `gshard-opt pipeline` finds them.
-Expected<BatchSize> FindExamples(const Module& module, const CostSweepFlags& flags) {
+// Of which parameters which dims count examples, as `gshard-opt pipeline` finds them. `guess`: a
+// hint on what was taken for examples; empty where a rule says so.
+Expected<BatchSize> FindExamples(const Module& module, const CostSweepFlags& flags,
+                                 std::string& guess) {
   auto options = ReadPipelineFlags(WithoutSizes(flags.pipeline));
   if (!options) return Fail(std::move(options.error()));
   options->microbatches = 1;
@@ -100,6 +102,7 @@ Expected<BatchSize> FindExamples(const Module& module, const CostSweepFlags& fla
   }
   auto found = pipeline::FindBatch(*flat, *options);
   if (!found) return Fail(std::move(found.error()));
+  if (found->is_guessed) guess = pipeline::GuessText(*flat, *found);
   return BatchSize{
       .dimension = std::move(found->dimension), .from = found->size, .to = found->size};
 }
@@ -173,6 +176,7 @@ struct SweepInput {
   std::vector<AnnotationRule> rules;
   Chip chip;
   BatchSize examples;  // if batches are swept
+  std::string guess;   // a hint on what was taken for examples (FindExamples)
   int64_t limit = 0;
 };
 
@@ -184,7 +188,10 @@ Expected<void> EstimateAt(SweepPoint& point, const SweepInput& input) {
   if (point.batch > 0) {
     BatchSize size = input.examples;
     size.to = point.batch;
-    if (auto done = ResizeBatch(**module, size); !done) return done;
+    if (auto done = ResizeBatch(**module, size); !done) {
+      if (done.error().hint.empty()) done.error().hint = input.guess;
+      return done;
+    }
   }
   const bool keeps_mesh = flags.mesh.empty() && input.rules.empty();
   if (!keeps_mesh) {
@@ -231,6 +238,7 @@ int RunCostSweep(const CostSweepFlags& flags) {
                    .rules = std::move(*rules),
                    .chip = std::move(*chip),
                    .examples = {},
+                   .guess = {},
                    .limit = sweep.memory_limit_bytes};
   auto source = SourceText::Open(flags.input);
   if (!source) return refuse(source.error());
@@ -242,7 +250,7 @@ int RunCostSweep(const CostSweepFlags& flags) {
   if (!shapes) return refuse(shapes.error());
   std::vector<SweepPoint> points = PointsFor(*shapes, pipelines, batches, flags);
   if (!batches.empty()) {
-    auto examples = FindExamples(**module, flags);
+    auto examples = FindExamples(**module, flags, input.guess);
     if (!examples) return refuse(examples.error());
     input.examples = std::move(*examples);
   }

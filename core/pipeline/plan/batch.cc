@@ -301,21 +301,6 @@ Expected<void> Partition(Module& module, const BatchDims& batch, int64_t count,
   return {};
 }
 
-// What was taken for examples, for those who know better.
-std::string GuessText(const Module& module, const BatchDims& batch) {
-  constexpr size_t kMaxNamed = 3;
-  std::vector<std::string_view> names;
-  for (auto [number, dim] : batch.dimension) {
-    if (names.size() < kMaxNamed) names.push_back(module.entry()->parameter(number)->name());
-  }
-  std::string text = fmt::format("{}", fmt::join(names, ", "));
-  if (const size_t more = batch.dimension.size() - names.size(); more > 0) {
-    text += fmt::format(" and {} more", more);
-  }
-  return fmt::format("dim 0 of {} is taken to count examples; --batch 'REGEX=DIM' says otherwise",
-                     text);
-}
-
 // Is `computation` the one that starts here, or run by it?
 bool Runs(const Computation* start, const Computation* computation) {
   if (start == computation) return true;
@@ -390,6 +375,20 @@ Expected<void> MarkSums(Module& module, const BatchDims& batch) {
 std::vector<Instruction*> OutputsOf(const Computation& entry) {
   if (entry.root()->opcode() != Opcode::kTuple) return {entry.root()};
   return {entry.root()->operands().begin(), entry.root()->operands().end()};
+}
+
+std::string GuessText(const Module& module, const BatchDims& batch) {
+  constexpr size_t kMaxNamed = 3;
+  std::vector<std::string_view> names;
+  for (auto [number, dim] : batch.dimension) {
+    if (names.size() < kMaxNamed) names.push_back(module.entry()->parameter(number)->name());
+  }
+  std::string text = fmt::format("{}", fmt::join(names, ", "));
+  if (const size_t more = batch.dimension.size() - names.size(); more > 0) {
+    text += fmt::format(" and {} more", more);
+  }
+  return fmt::format("dim 0 of {} is taken to count examples; --batch 'REGEX=DIM' says otherwise",
+                     text);
 }
 
 std::unordered_set<int64_t> BatchDims::parameters() const {

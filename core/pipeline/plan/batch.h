@@ -32,6 +32,8 @@ struct BatchDims {
 // E-PIPELINE-001 (none, or M does not divide it), E-PIPELINE-002 (a rule matches nothing or a dim
 // that is not there).
 Expected<BatchDims> FindBatch(const Module& module, const PipelineOptions& options);
+// A hint for those who know better: "dim 0 of x is taken to count examples; --batch ..".
+std::string GuessText(const Module& module, const BatchDims& batch);
 
 // Parameters that some result is an update or the gradient of, and those results: by the header's
 // aliases, else by its gradients, else by elementwise operations from one to the other.
@@ -46,7 +48,7 @@ struct SplitProgram {
   std::vector<const Shape*> parameter_shapes;  // whole
   std::vector<const Shape*> output_shapes;     // whole
   std::vector<int64_t> output_dimension;       // the dim that counts examples; -1: none
-  int64_t shards = 1;  // of the batch, each with micro-batches of its own
+  int64_t shards = 1;                          // of the batch, each with micro-batches of its own
 };
 
 // Turns `module` (flat, without shardings, its manual regions hidden) into the program of one
