@@ -21,6 +21,8 @@ struct EmulateOptions {
   std::optional<bool> partitioned;  // whether the text is per-device already; default: look
   bool unpartitioned = false;       // run the whole graph on one device
   std::string input, output;        // .npz files; empty: none
+  // Of the first results in `output`; the others are o0, o1, .. by their number.
+  std::vector<std::string> output_names;
   // How the results of a program that is partitioned are spread: the text of a sharding, of a tuple
   // for several; empty: as its header says, or as fits a reference.
   std::string output_shardings;
@@ -29,7 +31,7 @@ struct EmulateOptions {
   std::vector<const Literal*> arguments;
   uint64_t seed = 0;
   int64_t repeat = 0;  // steps to time by themselves; 0: one, which may be verified as it runs
-  int threads = 0;           // 0: one per core; at most eight per core
+  int threads = 0;     // 0: one per core; at most eight per core
   int64_t memory_limit = 0;  // bytes; 0: none
   bool verify = false;
   bool verify_instructions = true;  // with `verify`: not the outputs only

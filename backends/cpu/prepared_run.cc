@@ -106,6 +106,7 @@ Expected<PreparedRun> PrepareRun(std::unique_ptr<Module> module, std::unique_ptr
   auto run = MeshRun::Prepare(program, *prepared.inputs, prepared.mesh);
   if (!run) return Fail(WithPartitionedHint(run.error(), program, options));
   prepared.run = std::move(*run);
+  GSHARD_TRY(CheckResultNames(prepared, options));
   for (const Diagnostic& warning : prepared.run->warnings()) options.Warn(warning);
   return prepared;
 }

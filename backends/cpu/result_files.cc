@@ -23,6 +23,10 @@ Expected<void> WriteNpy(const std::string& path, const OutputArray& array) {
   return WriteWholeFile(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
+std::string NameOfResult(const EmulateOptions& options, size_t k) {
+  return k < options.output_names.size() ? options.output_names[k] : fmt::format("o{}", k);
+}
+
 // A result whose tiles are brought here one rank's at a time, straight into the file. Where that
 // fails the other ranks' pieces are taken all the same.
 Expected<void> AddInPieces(MeshRun& run, size_t k, const EmulateOptions& options,
@@ -31,7 +35,8 @@ Expected<void> AddInPieces(MeshRun& run, size_t k, const EmulateOptions& options
   const auto item = static_cast<int64_t>(StorageBytes(run.OutputType(k)));
   int64_t bytes = item;
   for (int64_t dim : run.OutputDims(k)) bytes *= dim;
-  auto file = writer.AddOnDisk(fmt::format("o{}", k), header.size() + static_cast<size_t>(bytes));
+  auto file =
+      writer.AddOnDisk(NameOfResult(options, k), header.size() + static_cast<size_t>(bytes));
   std::byte* data = nullptr;
   if (file) {
     std::memcpy(file->data(), header.data(), header.size());
@@ -64,7 +69,7 @@ Expected<void> WriteOutputInPieces(const PreparedRun& prepared, const EmulateOpt
     run.GatherResult(k);
     const OutputArray array = run.Output(k);
     if (done)
-      done = writer.Add(fmt::format("o{}", k), FormatNpy(array.dtype, array.dims, array.data));
+      done = writer.Add(NameOfResult(options, k), FormatNpy(array.dtype, array.dims, array.data));
   }
   return done ? writer.Finish() : done;
 }
@@ -128,6 +133,14 @@ Expected<void> CheckFiles(const EmulateOptions& options, uint32_t device_count) 
   return {};
 }
 
+Expected<void> CheckResultNames(const PreparedRun& prepared, const EmulateOptions& options) {
+  const size_t names = options.output_names.size(), results = prepared.ShownResults();
+  if (names <= results) return {};
+  return Fail(MakeError("E-RUN-NAMES", fmt::format("--output-names has {} names, the program {} "
+                                                   "result{}",
+                                                   names, results, results == 1 ? "" : "s")));
+}
+
 Expected<void> WriteResults(const PreparedRun& prepared, const FeedItems& items,
                             const EmulateOptions& options, bool in_pieces) {
   const MeshRun& run = *prepared.run;
@@ -139,7 +152,8 @@ Expected<void> WriteResults(const PreparedRun& prepared, const FeedItems& items,
       OutputArray array = run.Output(k);
       if (!IsArrayType(array.dtype)) continue;
       TrimToItems(prepared.programs.feeds, items, k, run.IsStacked(k), array);
-      GSHARD_TRY(writer.Add(fmt::format("o{}", k), FormatNpy(array.dtype, array.dims, array.data)));
+      GSHARD_TRY(
+          writer.Add(NameOfResult(options, k), FormatNpy(array.dtype, array.dims, array.data)));
     }
     GSHARD_TRY(writer.Finish());
   }

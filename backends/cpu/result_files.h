@@ -13,6 +13,9 @@ namespace gshard::cpu {
 // Before the run: can all files be written, and have dumps a device? Errors: E-RUN-DUMP, of files.
 Expected<void> CheckFiles(const EmulateOptions& options, uint32_t device_count);
 
+// Has the program a result for each of `options.output_names`? Errors: E-RUN-NAMES.
+Expected<void> CheckResultNames(const PreparedRun& prepared, const EmulateOptions& options);
+
 // After the run: `options.output`, "o0" upwards, and the dumps; what is on other ranks has been
 // gathered, but for results that are written `in_pieces`. Errors: of files.
 Expected<void> WriteResults(const PreparedRun& prepared, const FeedItems& items,

@@ -193,6 +193,16 @@ int64_t MemoryLimitOf(const std::string& flag, std::string_view text) {
   return bytes;
 }
 
+double NumberOf(const std::string& flag, std::string_view text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [read, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || read != end || !(value >= 0) || !std::isfinite(value)) {
+    throw FlagError(flag, fmt::format("'{}' is no number of at least 0", text));
+  }
+  return value;
+}
+
 const Pass* PassOf(const std::string& flag, std::string_view name) {
   Expected<const Pass*> pass = PassNamed(name);
   if (!pass) throw FlagError(flag, pass.error());

@@ -63,6 +63,9 @@ int64_t ByteSizeOf(const std::string& flag, std::string_view text);
 // The same of a limit on memory; warns of a bare number so small that gibibytes were meant.
 int64_t MemoryLimitOf(const std::string& flag, std::string_view text);
 
+// A finite number of at least 0 that is a flag's value: throws FlagError.
+double NumberOf(const std::string& flag, std::string_view text);
+
 // The pass that a flag's value names: throws FlagError.
 const Pass* PassOf(const std::string& flag, std::string_view name);
 

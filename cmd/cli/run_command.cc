@@ -4,9 +4,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
-#include <charconv>
-#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -104,6 +103,7 @@ int Refuse(const Diagnostic& error, bool json) {
 
 struct RunCommand::Flags {
   std::string input, partitioned, memory_limit, verify, reference, rtol, atol;
+  std::string output_names;
   std::vector<std::string> dumps;
   bool json = false, fail_on_near_ties = false, allow_microbatch_sums = false;
   PropagationFlags propagation;
@@ -134,6 +134,10 @@ void RunCommand::AddFlags(CommandLine& command) {
   command.Add("--output", options.output,
               "Write the results to this .npz as o0, o1, .. (default: nowhere)",
               {.type = "FILE", .is_output = true});
+  command.Add("--output-names", flags.output_names,
+              "Names of the first results in --output, by commas: p0,p1 makes them inputs of a next "
+              "run (default: o0, o1, ..)",
+              {.type = "NAMES"});
   command.Add("--seed", options.seed, "Seed of random inputs (default: 0)", {.type = "N"});
   command.Add(
       "--repeat", options.repeat,
@@ -192,17 +196,27 @@ void RunCommand::AddFlags(CommandLine& command) {
   AddCiFlags(command, flags.ci);
 }
 
+std::vector<std::string> ReadOutputNames(const std::string& text, bool has_output) {
+  std::vector<std::string> names;
+  if (text.empty()) return names;
+  if (!has_output) throw FlagError("--output-names", "it goes with --output");
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    names.push_back(text.substr(begin, end - begin));
+    if (names.back().empty()) throw FlagError("--output-names", "a name is missing between commas");
+    if (std::ranges::count(names, names.back()) > 1) {
+      throw FlagError("--output-names", fmt::format("'{}' is there twice", names.back()));
+    }
+    begin = end + 1;
+  }
+  return names;
+}
+
 // A number of at least 0; nothing if the flag was not given.
 std::optional<double> ReadTolerance(const char* flag, const std::string& text, bool verify) {
   if (text.empty()) return std::nullopt;
   if (!verify) throw FlagError(flag, "it goes with --verify");
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto [read, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || read != end || !(value >= 0) || !std::isfinite(value)) {
-    throw FlagError(flag, fmt::format("'{}' is no number of at least 0", text));
-  }
-  return value;
+  return NumberOf(flag, text);
 }
 
 // What flags say together or in a syntax of their own.
@@ -221,6 +235,7 @@ void RunCommand::ReadFlags() {
   if (flags.allow_microbatch_sums && !options.verify) {
     throw FlagError("--allow-microbatch-sums", "it goes with --verify");
   }
+  options.output_names = ReadOutputNames(flags.output_names, !options.output.empty());
   options.tolerance.relative = ReadTolerance("--rtol", flags.rtol, options.verify);
   options.tolerance.absolute = ReadTolerance("--atol", flags.atol, options.verify);
   if (options.verify && options.unpartitioned) {

@@ -211,6 +211,15 @@ def dumps(directory):
         whole = member.read()
     check(all_shape == (2048, 256) and whole.endswith(all_data) and all_data[len(data):] == data,
           f"all rows, put together: {all_shape}")
+    again = os.path.join(directory, "again.npz")
+    result = run(MLP, "--output", again, "--output-names", "p7")
+    check(result.returncode == 0, f"a name of a result: {result.stderr}")
+    with zipfile.ZipFile(again) as file:
+        check(file.namelist() == ["p7.npy"] and file.read("p7.npy") == whole, f"the result's name: {file.namelist()}")
+    result = run(MLP, "--output", again, "--output-names", "p0,p1")
+    check(result.returncode == 1 and "--output-names has 2 names, the program 1 result [E-RUN-NAMES]" in result.stderr, result.stderr)
+    for words in (["--output-names", "p0"], ["--output", again, "--output-names", "a,,b"], ["--output", again, "--output-names", "a,a"]):
+        check(run(MLP, *words).returncode == 2, f"{words}")
     device = os.path.join(directory, "device.hlo")
     partitioned = subprocess.run([OPT, "partition", MLP, "-o", device], capture_output=True, text=True)
     check(partitioned.returncode == 0, partitioned.stderr)
