@@ -13,7 +13,7 @@
 #include "cmd/cli/pipeline.h"
 #include "cmd/cli/program.h"
 #include "cmd/cli/propagation_flags.h"
-#include "cmd/cli/reduce.h"
+#include "cmd/cli/reduce/reduce.h"
 #include "cmd/cli/session.h"
 #include "cmd/cli/show.h"
 #include "core/analysis/meshes.h"

@@ -7,24 +7,35 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
+#include "core/reduce/inputs.h"
 #include "ir/diagnostic.h"
 
 namespace gshard {
 
 struct ReduceOptions {
   int threads = 1;  // candidates that are tested at once
-  // Does a program, as text, still do it? Called by `threads` threads at once. The same text must
-  // have the same answer.
-  std::function<bool(const std::string& text)> is_interesting;
+  // Values that the program's parameters are given; null: it is tested without any.
+  std::shared_ptr<const ReduceInputs> inputs;
+  // Runs a program on inputs and returns its results as inputs; null: it does not run. Called by
+  // `threads` threads at once, and only with `inputs`. Equal programs and inputs must have equal
+  // results.
+  std::function<std::shared_ptr<const ReduceInputs>(const InputProgram& program,
+                                                    const ReduceInputs& inputs)>
+      compute_inputs;
+  // Does a program, as text, still do it with these inputs (null without `inputs`)? Called by
+  // `threads` threads at once. Equal texts and inputs must have the same answer.
+  std::function<bool(const std::string& text, const ReduceInputs* inputs)> is_interesting;
   // Told after each step that was taken, by one thread at a time; may be empty.
   std::function<void(const std::string& step, int64_t instructions)> progress;
   const std::atomic<bool>* stop = nullptr;  // set by others: end with what there is; may be null
 };
 
 struct Reduction {
-  std::string text;  // the program; parses and verifies
+  std::string text;                            // the program; parses and verifies
+  std::shared_ptr<const ReduceInputs> inputs;  // of the program; null without ReduceOptions::inputs
   int64_t instructions_before = 0, instructions = 0;
   int64_t tests = 0;  // programs that were tested
 };

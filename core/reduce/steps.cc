@@ -130,6 +130,7 @@ constexpr std::array kSteps = {
     Step{"layouts are dropped", One, DropLayouts},
     Step{"the mesh shrinks", CountMeshAxes, ShrinkMesh},
     Step{"dims shrink", CountDimSizes, ShrinkDims},
+    Step{"dims shrink to their ends", CountDimSizes, ShrinkDims, /*keeps_ends=*/true},
 };
 
 }  // namespace

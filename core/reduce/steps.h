@@ -15,6 +15,9 @@ struct Step {
   int64_t (*count)(Module& module);  // of items; the same for equal texts
   // Does it to items [begin, end). False: there is nothing to do.
   bool (*apply)(Module& module, int64_t begin, int64_t end);
+  // For programs with inputs only, of which it keeps the last elements of dims that shrink, where
+  // other steps keep the first.
+  bool keeps_ends = false;
 };
 
 // Those that cut most come first.

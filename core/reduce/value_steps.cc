@@ -93,7 +93,8 @@ Items EntryValues(Module& module) {
   return items;
 }
 
-// Parameters stand in for `values` of the entry, with the shardings that are given.
+// Parameters stand in for `values` of the entry, with the shardings that are given. They take over
+// the names, by which MakeInputProgram finds what values they have.
 void ToParameters(Module& module, const Items& values,
                   const std::function<const Sharding*(const Instruction*)>& sharding_of) {
   Computation* entry = module.entry();
@@ -102,6 +103,9 @@ void ToParameters(Module& module, const Items& values,
   for (Instruction* x : values) {
     Instruction* parameter = builder.Parameter(entry->parameter_count(), x->shape(), x->name());
     parameter->set_sharding(sharding_of(x));
+    const std::string_view other_name = parameter->name();
+    parameter->set_name(x->name());
+    x->set_name(other_name);
     by[x] = parameter;
   }
   MoveToFront(*entry, by.size());

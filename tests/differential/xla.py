@@ -4,15 +4,14 @@ Everything runs in this process; a caller that expects crashes runs it in a chil
 """
 import multiprocessing
 import os
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "cmd/cli/reduce"))
+from compare_with_xla import module_of, parameter_types, run, without_shardings  # noqa: E402, F401  # callers take them from here
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
-
-def module_of(text):
-    """XLA's module of HLO text; raises with XLA's message where its parser refuses."""
-    from jax._src.lib import xla_client
-    return xla_client.hlo.hlo_module_from_text(text)
 
 
 def parse_error(text):
@@ -22,50 +21,6 @@ def parse_error(text):
         return None
     except Exception as error:  # jaxlib raises its own types
         return " ".join(str(error).strip().split("\n")[:2])[:300]
-
-
-def without_shardings(text):
-    """The text with every sharding= taken out, for a run on one device."""
-    out, at = [], 0
-    while True:
-        start = text.find(", sharding={", at)
-        if start < 0:
-            return "".join(out) + text[at:]
-        out.append(text[at:start])
-        depth, i = 0, start + len(", sharding=")
-        while True:
-            depth += {"{": 1, "}": -1}.get(text[i], 0)
-            i += 1
-            if depth == 0:
-                break
-        at = i
-
-
-def run(text, inputs):
-    """Outputs (list of arrays) of the unpartitioned program on one CPU device."""
-    import jax
-    import numpy as np
-    from jax._src.lib import xla_client
-    import jaxlib._jax as jaxlib_api
-
-    module = module_of(without_shardings(text))
-    computation = xla_client.XlaComputation(module.as_serialized_hlo_module_proto())
-    mlir = jaxlib_api.mlir.xla_computation_to_mlir_module(computation)
-    device = jax.devices()[0]
-    options = xla_client.CompileOptions()
-    program = device.client.compile_and_load(mlir, jaxlib_api.DeviceList((device,)), options)
-    buffers = [jax.device_put(x, device) for x in inputs]
-    results = program.execute_sharded(buffers).disassemble_into_single_device_arrays()
-    return [np.asarray(parts[0]) for parts in results]
-
-
-def parameter_types(text):
-    """(dims, numpy dtype) of each entry parameter."""
-    import numpy as np
-    from jax._src.lib import xla_client
-    module = module_of(text)
-    shape = xla_client.XlaComputation(module.as_serialized_hlo_module_proto()).program_shape()
-    return [(tuple(s.dimensions()), np.dtype(s.numpy_dtype())) for s in shape.parameter_shapes()]
 
 
 def in_child(function, *arguments):

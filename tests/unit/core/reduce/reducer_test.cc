@@ -50,7 +50,7 @@ Expected<std::unique_ptr<Module>> Parsed(const char* text) {
 Expected<Reduction> ReduceFor(const char* needle, int threads = 1) {
   ReduceOptions options;
   options.threads = threads;
-  options.is_interesting = [=](const std::string& text) {
+  options.is_interesting = [=](const std::string& text, const ReduceInputs*) {
     return text.find(needle) != std::string::npos;
   };
   return Reduce(kProgram, options);
@@ -73,7 +73,7 @@ TEST_CASE("What is left is what the test asks for", "[reduce]") {
 
 TEST_CASE("What takes an element of a tuple becomes the element", "[reduce]") {
   ReduceOptions options;
-  options.is_interesting = [](const std::string& text) {
+  options.is_interesting = [](const std::string& text, const ReduceInputs*) {
     return text.find(" sine(") != std::string::npos && text.find("{'x'}") != std::string::npos;
   };
   auto sine = Reduce(R"(HloModule m, num_partitions=2, meshes={m=['x'=2]}
@@ -91,7 +91,7 @@ ENTRY main {
 
 TEST_CASE("What only carries a sharding becomes a parameter that has it", "[reduce]") {
   ReduceOptions options;
-  options.is_interesting = [](const std::string& text) {
+  options.is_interesting = [](const std::string& text, const ReduceInputs*) {
     auto module = Parsed(text.c_str());
     if (!module || text.find(" sine(") == std::string::npos) return false;
     if (!PropagateShardings(**module)) return false;
@@ -125,7 +125,7 @@ TEST_CASE("A search that is stopped ends with the smallest so far", "[reduce]") 
   std::atomic<bool> stop = false;
   ReduceOptions options;
   options.stop = &stop;
-  options.is_interesting = [&](const std::string& text) {
+  options.is_interesting = [&](const std::string& text, const ReduceInputs*) {
     return text.find("sine") != std::string::npos;
   };
   options.progress = [&](const std::string&, int64_t) { stop = true; };

@@ -1,6 +1,6 @@
 // gshard-opt reduce: the smallest program on which a command still succeeds.
-#ifndef GSHARD_CMD_CLI_REDUCE_H_
-#define GSHARD_CMD_CLI_REDUCE_H_
+#ifndef GSHARD_CMD_CLI_REDUCE_REDUCE_H_
+#define GSHARD_CMD_CLI_REDUCE_REDUCE_H_
 
 #include <cstdint>
 #include <string>
@@ -13,9 +13,11 @@ struct ReduceFlags {
   std::string input, output = "-";
   int64_t num_partitions = 0;
   std::string test;  // a command of the shell
-  bool verify_fails = false, crashes = false;
-  int threads = 0;         // 0: one per core
-  int64_t timeout_s = 60;  // of one run of the command
+  bool verify_fails = false, crashes = false, differs_from_xla = false;
+  std::string python, rtol;           // with differs_from_xla
+  std::string inputs, output_inputs;  // .npz files
+  int threads = 0;                    // 0: one per core
+  int64_t timeout_s = 60;             // of one run of the command
 };
 
 void AddReduceFlags(const Command& command, ReduceFlags& flags);
@@ -26,4 +28,4 @@ int RunReduce(const ReduceFlags& flags);
 
 }  // namespace gshard
 
-#endif  // GSHARD_CMD_CLI_REDUCE_H_
+#endif  // GSHARD_CMD_CLI_REDUCE_REDUCE_H_
