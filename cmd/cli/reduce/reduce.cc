@@ -32,6 +32,7 @@ std::atomic<bool> stop_requested{false};
 
 constexpr const char* kProgramPlace = "{}";
 constexpr const char* kInputsPlace = "{inputs}";
+constexpr int64_t kImportSeconds = 600;  // that importing jax may take
 
 // Whether a command that ended so says that its program is still interesting.
 bool SaysYes(const ReduceFlags& flags, const Ending& ending) {
@@ -74,7 +75,7 @@ class ProgramTest {
     std::string said;  // by the program: the shell's own words are on standard error
     const bool written = script_.Write(CompareWithXlaScript());
     if (written &&
-        RunShellCommand(Script() + " --check", flags_.timeout_s, stop_requested, folder_, &said)
+        RunShellCommand(Script() + " --check", kImportSeconds, stop_requested, folder_, &said)
             .Succeeded()) {
       return;
     }
@@ -97,9 +98,10 @@ class ProgramTest {
     const WorkFile file(folder_, ".hlo");
     if (!flags_.differs_from_xla || !file.Write(program)) return "";
     std::string said;
-    RunShellCommand(CommandFor(file.path(), inputs), flags_.timeout_s, stop_requested, folder_,
-                    &said);
-    return FirstLine(said);
+    const Ending ending = RunShellCommand(CommandFor(file.path(), inputs), flags_.timeout_s,
+                                          stop_requested, folder_, &said);
+    if (ending.timed_out) return "it takes longer than --timeout";
+    return said.empty() ? "XLA crashes, or the Python that it runs in" : FirstLine(said);
   }
 
  private:
