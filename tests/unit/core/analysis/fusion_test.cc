@@ -89,7 +89,8 @@ std::string FreeKernelsOf(const std::string& text, const FusionOptions& options)
   Users users(*module);
   std::string names;
   for (const Computation* computation : module->computations()) {
-    for (const FusionKernel& kernel : FusionModel(*computation, users, options).kernels()) {
+    const FusionModel model(*computation, users, options);
+    for (const FusionKernel& kernel : model.kernels()) {
       if (kernel.is_free) names += std::string(kernel.root->name()) + " ";
     }
   }
