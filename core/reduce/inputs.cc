@@ -8,26 +8,13 @@
 #include <utility>
 
 #include "ir/builder.h"
+#include "ir/dims.h"
 #include "ir/literal.h"
 #include "ir/printer.h"
 #include "ir/traversal.h"
 
 namespace gshard::reduce {
 namespace {
-
-void AppendLeafShapes(const Shape* shape, std::vector<const Shape*>& shapes) {
-  if (shape->IsTuple()) {
-    for (const Shape* element : shape->elements()) AppendLeafShapes(element, shapes);
-  } else {
-    shapes.push_back(shape);
-  }
-}
-
-std::vector<const Shape*> LeafShapes(const Shape* shape) {
-  std::vector<const Shape*> shapes;
-  AppendLeafShapes(shape, shapes);
-  return shapes;
-}
 
 // Leaf number `leaf` of a value, as an instruction.
 Instruction* LeafOf(Builder& builder, Instruction* value, int64_t leaf) {
