@@ -443,7 +443,9 @@ StepModel::StepModel(const Module& module, const Chip& chip, const Mesh* mesh,
       rounded_(chip.RoundsDotOperands() ? RoundedValues(module, users_) : RoundedValues()),
       is_compiled_(IsCompiled(module)),
       host_(module, users_) {
-  if (options.fuse_attention && !is_compiled_) attention_.emplace(module, users_);
+  if (options.fuse_attention && !is_compiled_) {
+    attention_.emplace(module, users_, ModuleAttention::MaskedShares::kFound);
+  }
 }
 
 StepModel::~StepModel() = default;

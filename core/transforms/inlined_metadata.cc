@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "ir/metadata.h"
 
@@ -44,8 +45,9 @@ void Append(std::string& text, std::string_view field, std::string_view value) {
 
 }  // namespace
 
-InlinedMetadata::InlinedMetadata(Module& module) : module_(module) {
-  ForEachTableRow(module.debug_tables(), kFrames, [&](int64_t number, std::string_view row) {
+void InlinedMetadata::ReadFrames() {
+  if (std::exchange(has_frames_, true)) return;
+  ForEachTableRow(module_.debug_tables(), kFrames, [&](int64_t number, std::string_view row) {
     const auto [location, parent] = IntegerFields(row, "file_location_id", "parent_frame_id");
     // The text has the parent's number plus one; a parent stands before its children.
     frames_.try_emplace(number, Frame{location, parent - 1 < number ? parent - 1 : 0});
@@ -91,6 +93,7 @@ std::string_view InlinedMetadata::Made(const Call& call, std::string_view own) {
     }
     has_place = has_place || IsPlace(field);
     if (field == "stack_frame_id" && call.frame > 0) {
+      ReadFrames();
       Append(rest, field, std::to_string(Joined(NumberOf(value), call.frame)));
     } else {
       Append(rest, field, value);

@@ -23,8 +23,7 @@ namespace gshard {
 
 class InlinedMetadata {
  public:
-  // Reads the module's table of stack frames.
-  explicit InlinedMetadata(Module& module);
+  explicit InlinedMetadata(Module& module) : module_(module) {}
 
   // Of a value with the metadata `own` in what a call with the metadata `call` runs; both as
   // written, "{..}" or empty. Its op_name stands behind the call's unless it is named from the
@@ -48,11 +47,14 @@ class InlinedMetadata {
   };
   Call& CallOf(std::string_view metadata);
   std::string_view Made(const Call& call, std::string_view own);
+  // The module's table of stack frames, when the first one is asked for.
+  void ReadFrames();
   // The frame `own` with its callers, called from `outer`.
   int64_t Joined(int64_t own, int64_t outer, int depth = 0);
   bool IsCalledFrom(int64_t frame, int64_t outer) const;
 
   Module& module_;
+  bool has_frames_ = false;
   std::unordered_map<int64_t, Frame> frames_;  // by number
   int64_t last_ = 0;                           // the largest number
   std::map<std::pair<int64_t, int64_t>, int64_t> joined_;

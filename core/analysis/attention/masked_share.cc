@@ -1,6 +1,7 @@
 #include "core/analysis/attention/masked_share.h"
 
 #include <algorithm>
+#include <span>
 
 #include "ir/dims.h"
 
@@ -27,10 +28,7 @@ class MaskSampler {
 
   double Share() {
     if (operations_.empty() || dims_.size() > PositionValues::kMaxRank) return 0;
-    std::vector<size_t> varied;
-    for (size_t d = 0; d < dims_.size(); ++d) {
-      if (dims_[d] > 1 && DependsOn(d)) varied.push_back(d);
-    }
+    const std::vector<size_t> varied = VariedDims();
     if (varied.empty()) return 0;
     std::vector<int64_t> counts(varied.size(), kOfMany);
     if (varied.size() <= 2) {
@@ -70,17 +68,34 @@ class MaskSampler {
     return grid;
   }
 
-  // Does the mask change along the dim anywhere on lines through a few places?
-  bool DependsOn(size_t dim) {
-    for (double base : kBases) {
-      Grid grid = AllAt(base, kProbes + 1);
-      for (int probe = 0; probe < kProbes; ++probe) {
-        grid[dim][At(probe)] = Position(dim, (probe + 0.5) / kProbes);
+  // The dims along which the mask changes anywhere on lines through a few places.
+  std::vector<size_t> VariedDims() {
+    constexpr size_t kLine = kProbes + 1;  // one position and the probes beside it
+    Grid grid(dims_.size());
+    std::vector<size_t> dim_of_line;
+    for (size_t dim = 0; dim < dims_.size(); ++dim) {
+      if (dims_[dim] <= 1) continue;
+      for (double base : kBases) {
+        const Grid line = AllAt(base, kLine);
+        for (size_t d = 0; d < dims_.size(); ++d) {
+          grid[d].insert(grid[d].end(), line[d].begin(), line[d].end());
+        }
+        for (int probe = 0; probe < kProbes; ++probe) {
+          grid[dim][dim_of_line.size() * kLine + At(probe)] =
+              Position(dim, (probe + 0.5) / kProbes);
+        }
+        dim_of_line.push_back(dim);
       }
-      const std::vector<uint8_t> masked = AreMasked(grid);
-      if (std::ranges::count(masked, masked[0]) != kProbes + 1) return true;
     }
-    return false;
+    if (dim_of_line.empty()) return {};
+    const std::vector<uint8_t> masked = AreMasked(grid);
+    std::vector<size_t> varied;
+    for (size_t i = 0; i < dim_of_line.size(); ++i) {
+      const auto line = std::span(masked).subspan(i * kLine, kLine);
+      if (std::ranges::count(line, line[0]) == kProbes + 1) continue;
+      if (varied.empty() || varied.back() != dim_of_line[i]) varied.push_back(dim_of_line[i]);
+    }
+    return varied;
   }
 
   std::vector<uint8_t> AreMasked(const Grid& grid) {

@@ -33,15 +33,17 @@ std::vector<std::vector<const Instruction*>> MaskingOperations(const AttentionKe
 
 }  // namespace
 
-ModuleAttention::ModuleAttention(const Module& module, const Users& users) {
+ModuleAttention::ModuleAttention(const Module& module, const Users& users, MaskedShares shares) {
   for (const Computation* computation : module.computations()) {
     std::vector<AttentionKernel> found = FindAttention(*computation, users);
     if (!found.empty()) kernels_.emplace(computation, std::move(found));
   }
   if (kernels_.empty()) return;
   const CarriedValues carried(module);
-  FindMasks(carried);
-  ShareMasks(carried);
+  if (shares == MaskedShares::kFound) {
+    FindMasks(carried);
+    ShareMasks(carried);
+  }
   FindSpared(module, carried);
 }
 

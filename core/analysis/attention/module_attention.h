@@ -7,6 +7,7 @@
 #ifndef GSHARD_CORE_ANALYSIS_ATTENTION_MODULE_ATTENTION_H_
 #define GSHARD_CORE_ANALYSIS_ATTENTION_MODULE_ATTENTION_H_
 
+#include <cstdint>
 #include <unordered_map>
 #include <vector>
 
@@ -20,8 +21,11 @@ namespace gshard {
 // A snapshot: invalid after the module changes.
 class ModuleAttention {
  public:
+  // Are the kernels' masked shares found? Half of the work; memory does not depend on them.
+  enum class MaskedShares : uint8_t { kFound, kZero };
+
   // `users`: of the whole module. A few passes over it, and for each kernel its region.
-  ModuleAttention(const Module& module, const Users& users);
+  ModuleAttention(const Module& module, const Users& users, MaskedShares shares);
 
   // In text order; empty where there is none.
   const std::vector<AttentionKernel>& KernelsOf(const Computation& computation) const;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <unordered_set>
+#include <utility>
 
 #include "ir/literal.h"
 
@@ -13,81 +15,123 @@ bool IsInteger(const Shape* shape) {
   return !IsFloat(shape->dtype()) && !IsComplex(shape->dtype());
 }
 
-std::optional<double> Compared(ComparisonDirection direction, double a, double b) {
-  switch (direction) {
-    case ComparisonDirection::kEq:
-      return a == b;
-    case ComparisonDirection::kNe:
-      return a != b;
-    case ComparisonDirection::kLt:
-      return a < b;
-    case ComparisonDirection::kLe:
-      return a <= b;
-    case ComparisonDirection::kGt:
-      return a > b;
-    case ComparisonDirection::kGe:
-      return a >= b;
+using Elements = PositionValues::Elements;
+
+Elements Unknown(size_t count) { return {std::vector<double>(count), std::vector<uint8_t>(count)}; }
+
+// `f` of the known elements; those that are not stay 0.
+template <typename F>
+Elements Mapped(Elements a, F f) {
+  for (size_t i = 0; i < a.values.size(); ++i) {
+    if (a.known[i] != 0) a.values[i] = static_cast<double>(f(a.values[i]));
   }
-  return std::nullopt;
+  return a;
 }
 
-std::optional<double> UnaryValue(const Instruction* x, double a) {
+// `f` where both elements are known.
+template <typename F>
+Elements Combined(Elements a, const Elements& b, F f) {
+  for (size_t i = 0; i < a.values.size(); ++i) {
+    a.known[i] = a.known[i] & b.known[i];
+    a.values[i] = a.known[i] != 0 ? static_cast<double>(f(a.values[i], b.values[i])) : 0;
+  }
+  return a;
+}
+
+// Not known where it would divide by zero.
+Elements WithoutZeros(Elements b) {
+  for (size_t i = 0; i < b.values.size(); ++i) b.known[i] &= b.values[i] != 0;
+  return b;
+}
+
+// An `and` (`decisive` is false) or an `or` (true) of preds: one operand may decide alone.
+Elements Decided(Elements a, const Elements& b, bool decisive) {
+  for (size_t i = 0; i < a.values.size(); ++i) {
+    const bool by_a = a.known[i] != 0 && (a.values[i] != 0) == decisive;
+    const bool by_b = b.known[i] != 0 && (b.values[i] != 0) == decisive;
+    a.known[i] = (a.known[i] & b.known[i]) != 0 || by_a || by_b;
+    a.values[i] = a.known[i] != 0 && (by_a || by_b) == decisive;
+  }
+  return a;
+}
+
+Elements Compared(ComparisonDirection direction, Elements a, const Elements& b) {
+  switch (direction) {
+    case ComparisonDirection::kEq:
+      return Combined(std::move(a), b, std::equal_to<>());
+    case ComparisonDirection::kNe:
+      return Combined(std::move(a), b, std::not_equal_to<>());
+    case ComparisonDirection::kLt:
+      return Combined(std::move(a), b, std::less<>());
+    case ComparisonDirection::kLe:
+      return Combined(std::move(a), b, std::less_equal<>());
+    case ComparisonDirection::kGt:
+      return Combined(std::move(a), b, std::greater<>());
+    case ComparisonDirection::kGe:
+      return Combined(std::move(a), b, std::greater_equal<>());
+  }
+  return Unknown(b.values.size());
+}
+
+Elements UnaryValues(const Instruction* x, Elements a) {
+  const bool is_pred = x->shape()->dtype() == DType::kPred;
   switch (x->opcode()) {
     case Opcode::kAbs:
-      return std::fabs(a);
+      return Mapped(std::move(a), [](double v) { return std::fabs(v); });
     case Opcode::kNegate:
-      return -a;
+      return Mapped(std::move(a), std::negate<>());
     case Opcode::kSign:
-      return static_cast<double>(a > 0) - static_cast<double>(a < 0);
+      return Mapped(std::move(a), [](double v) { return (v > 0 ? 1 : 0) - (v < 0 ? 1 : 0); });
     case Opcode::kFloor:
-      return std::floor(a);
+      return Mapped(std::move(a), [](double v) { return std::floor(v); });
     case Opcode::kCeil:
-      return std::ceil(a);
+      return Mapped(std::move(a), [](double v) { return std::ceil(v); });
     case Opcode::kNot:
-      if (x->shape()->dtype() == DType::kPred) return a == 0;
-      return std::nullopt;
+      if (is_pred) return Mapped(std::move(a), std::logical_not<>());
+      return Unknown(a.values.size());
     case Opcode::kConvert:
     case Opcode::kReducePrecision:
     case Opcode::kCopy:
-      if (x->shape()->dtype() == DType::kPred) return a != 0;
-      return IsInteger(x->shape()) ? std::trunc(a) : a;
+      if (is_pred) return Mapped(std::move(a), [](double v) { return v != 0; });
+      if (!IsInteger(x->shape())) return a;
+      return Mapped(std::move(a), [](double v) { return std::trunc(v); });
     default:  // no mask is made by others
-      return std::nullopt;
+      return Unknown(a.values.size());
   }
 }
 
-std::optional<double> BinaryValue(const Instruction* x, double a, double b) {
+Elements BinaryValues(const Instruction* x, Elements a, const Elements& b) {
   const bool is_pred = x->shape()->dtype() == DType::kPred;
   switch (x->opcode()) {
     case Opcode::kAdd:
-      return a + b;
+      return Combined(std::move(a), b, std::plus<>());
     case Opcode::kSubtract:
-      return a - b;
+      return Combined(std::move(a), b, std::minus<>());
     case Opcode::kMultiply:
-      return a == 0 || b == 0 ? 0 : a * b;
+      return Combined(std::move(a), b,
+                      [](double v, double w) { return v == 0 || w == 0 ? 0 : v * w; });
     case Opcode::kDivide:
-      if (b == 0) return std::nullopt;
-      return IsInteger(x->shape()) ? std::trunc(a / b) : a / b;
+      a = Combined(std::move(a), WithoutZeros(b), std::divides<>());
+      if (!IsInteger(x->shape())) return a;
+      return Mapped(std::move(a), [](double v) { return std::trunc(v); });
     case Opcode::kRemainder:
-      if (b == 0) return std::nullopt;
-      return std::fmod(a, b);
+      return Combined(std::move(a), WithoutZeros(b),
+                      [](double v, double w) { return std::fmod(v, w); });
     case Opcode::kMaximum:
-      return std::max(a, b);
+      return Combined(std::move(a), b, [](double v, double w) { return std::max(v, w); });
     case Opcode::kMinimum:
-      return std::min(a, b);
+      return Combined(std::move(a), b, [](double v, double w) { return std::min(v, w); });
     case Opcode::kCompare:
-      return Compared(x->attributes<CompareAttributes>().direction, a, b);
+      return Compared(x->attributes<CompareAttributes>().direction, std::move(a), b);
     case Opcode::kAnd:
-      if (is_pred) return a != 0 && b != 0;
-      return std::nullopt;
     case Opcode::kOr:
-      if (is_pred) return a != 0 || b != 0;
-      return std::nullopt;
+      if (is_pred) return Decided(std::move(a), b, x->opcode() == Opcode::kOr);
+      return Unknown(b.values.size());
     case Opcode::kXor:
-      if (is_pred) return (a != 0) != (b != 0);
-      return std::nullopt;
+      if (is_pred) return Combined(std::move(a), b, std::not_equal_to<>());
+      return Unknown(b.values.size());
     default:  // no mask is made by others
-      return std::nullopt;
+      return Unknown(b.values.size());
   }
 }
 
@@ -99,17 +143,6 @@ std::vector<int64_t> RowMajorOf(const Shape* shape, const PositionValues::Positi
     for (size_t i = 0; i < at.size(); ++i) at[i] = at[i] * size + positions.dims[dim][i];
   }
   return at;
-}
-
-PositionValues::Elements Unknown(size_t count) {
-  return {std::vector<double>(count), std::vector<uint8_t>(count)};
-}
-
-// The value of a pred operation of which one operand is known.
-std::optional<double> Decided(const Instruction* x, double known) {
-  if (x->opcode() == Opcode::kAnd && known == 0) return 0;
-  if (x->opcode() == Opcode::kOr && known != 0) return 1;
-  return std::nullopt;
 }
 
 // Moves or repeats elements, and nothing else.
@@ -256,28 +289,8 @@ PositionValues::Elements PositionValues::EvaluateElementwise(const Instruction* 
   if (x->opcode() == Opcode::kSelect) return EvaluateSelect(x, positions, depth);
   if (x->operand_count() != 1 && x->operand_count() != 2) return Unknown(positions.count);
   Elements a = Evaluate(x->operand(0), positions, depth + 1);
-  const auto put = [&](size_t i, std::optional<double> value) {
-    a.known[i] = value.has_value();
-    a.values[i] = value.value_or(0);
-  };
-  if (x->operand_count() == 1) {
-    for (size_t i = 0; i < positions.count; ++i) {
-      if (a.known[i] != 0) put(i, UnaryValue(x, a.values[i]));
-    }
-    return a;
-  }
-  const Elements b = Evaluate(x->operand(1), positions, depth + 1);
-  const bool is_pred = x->shape()->dtype() == DType::kPred;
-  for (size_t i = 0; i < positions.count; ++i) {
-    if (a.known[i] != 0 && b.known[i] != 0) {
-      put(i, BinaryValue(x, a.values[i], b.values[i]));
-    } else if (is_pred && (a.known[i] != 0 || b.known[i] != 0)) {
-      put(i, Decided(x, a.known[i] != 0 ? a.values[i] : b.values[i]));
-    } else {
-      put(i, std::nullopt);
-    }
-  }
-  return a;
+  if (x->operand_count() == 1) return UnaryValues(x, std::move(a));
+  return BinaryValues(x, std::move(a), Evaluate(x->operand(1), positions, depth + 1));
 }
 
 std::optional<std::vector<const Instruction*>> PositionValues::Sources(const Instruction* x,

@@ -62,7 +62,8 @@ ModuleMemory::ModuleMemory(const Module& module, const MemoryOptions& options)
   options_.fusion.rounded = &rounded_;
   options_.fusion.host = &host_;
   if (options_.fuse_attention && !IsCompiled(module_)) {
-    options_.fusion.attention = &attention_.emplace(module_, users_);
+    options_.fusion.attention =
+        &attention_.emplace(module_, users_, ModuleAttention::MaskedShares::kZero);
   }
   FindCallKinds();
   for (const Computation* computation : CallPostOrder(module_)) {

@@ -363,7 +363,7 @@ void LayerGraph::PlaceForward(const LayerCuts& cuts) {
 
 void LayerGraph::MeasureTimes(const Chip& chip) {
   const Users all_users(module_);
-  const ModuleAttention attention(module_, all_users);
+  const ModuleAttention attention(module_, all_users, ModuleAttention::MaskedShares::kFound);
   const InstructionTimes times(*module_.entry(), all_users, attention, chip);
   for (const Instruction* x : module_.entry()->instructions()) {
     if (Of(x).is_placed) Of(x).seconds = times.Of(x);

@@ -259,7 +259,7 @@ ENTRY e {
   CHECK_FALSE(kernels[0].is_backward);
   CHECK(kernels[0].recomputed_flops == 0);
   CHECK(kernels[0].members.back()->name() == "o");
-  const ModuleAttention attention(*module, users);
+  const ModuleAttention attention(*module, users, ModuleAttention::MaskedShares::kFound);
   FusionOptions options = kGpu;
   options.attention = &attention;
   FusionModel model(*module->entry(), users, options);
@@ -311,7 +311,7 @@ ENTRY e {
   CHECK_FALSE(kernels[0].is_backward);
   CHECK(kernels[1].is_backward);
   CHECK(kernels[1].recomputed_flops == 2.0 * 2 * 4 * 64 * 64 * 16);
-  const ModuleAttention attention(*module, users);
+  const ModuleAttention attention(*module, users, ModuleAttention::MaskedShares::kFound);
   FusionOptions options = kGpu;
   options.attention = &attention;
   FusionModel model(*module->entry(), users, options);

@@ -44,7 +44,7 @@ struct Found {
 Found Find(const std::string& mask) {
   auto module = Parsed(Program(mask));
   const Users users(*module);
-  const ModuleAttention attention(*module, users);
+  const ModuleAttention attention(*module, users, ModuleAttention::MaskedShares::kFound);
   const auto& kernels = attention.KernelsOf(*module->entry());
   REQUIRE(kernels.size() == 1);
   Found found{kernels[0].masked_share, ""};
