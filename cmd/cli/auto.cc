@@ -110,6 +110,7 @@ autoshard::AutoOptions AutoOptionsOf(const AutoFlags& flags, Chip chip) {
   options.pricing.chip = std::move(chip);
   options.evaluations = flags.evaluations;
   options.seconds = SecondsOf("--time-limit", flags.time_limit);
+  options.within = NumberOf("--within", flags.within) / 100;
   options.keep = flags.keep == "all"    ? autoshard::Keep::kAll
                  : flags.keep == "none" ? autoshard::Keep::kNone
                                         : autoshard::Keep::kInputsAndOutputs;
@@ -215,6 +216,10 @@ void AddAutoFlags(const Command& command, AutoFlags& flags) {
   command.Add("--remat", flags.remat,
               "May values be computed again so that a plan fits? (default: auto)",
               {.type = "off|auto", .one_of = {"off", "auto"}});
+  command.Add("--within", flags.within,
+              "A plan within PERCENT % of perfect scaling ends the search: none is faster by more; "
+              "0: none ends it (default: 0.5)",
+              {.type = "PERCENT"});
   command.Add("--top", flags.top, "Most plans that are told (default: 10)",
               {.type = "N", .between = {{1, 1000}}});
   AddEstimateFlags(command, flags.estimate);

@@ -15,6 +15,7 @@ struct AutoFlags {
   std::string input, output = "-";
   EstimateFlags estimate;
   std::string mesh, limit, keep = "io", zero = "auto", remat = "auto", time_limit = "60s";
+  std::string within = "0.5";
   std::vector<std::string> fixed, freed;
   std::string stages, microbatches, schedules;
   int64_t devices = 0, evaluations = 1500, top = 10;

@@ -41,6 +41,7 @@ class AutoSharding {
     search.limit_bytes = options_.limit_bytes;
     search.evaluations = EvaluationLimit(pricer_->module(), options_);
     search.zero = options_.zero;
+    search.enough_s = options_.within > 0 ? result_.bound_s * (1 + options_.within) : 0;
     auto found = SearchPlans(*pricer_, *space_, has_written, search);
     if (!found) return Fail(std::move(found.error()));
     result_.module = pricer_->module().name();
@@ -208,16 +209,23 @@ class AutoSharding {
     } else if (found.names_exhausted) {
       text += fmt::format("all {} plans that cut at most two names an axis were priced",
                           found.name_plans);
+    } else if (found.name_plans == 0) {
+      text += "plans of known styles were priced";
     } else {
       text += fmt::format(
           "{} plans by names were priced, one name an axis and second names on "
           "the best of those",
           found.name_plans);
     }
+    if (found.is_settled) {
+      text += fmt::format(
+          "; a plan within {:g} % of perfect scaling ended the search: none is faster by more",
+          100 * options_.within);
+    }
     if (found.is_local_optimum && !found.is_exhaustive) {
       text += fmt::format("; none of the {} changes of one group makes the best plan better",
                           found.moves);
-    } else if (found.is_cut_short) {
+    } else if (found.is_cut_short && !found.is_settled) {
       text += "; the limit on evaluations ended the search: more may find better plans";
     }
     if (space_->shortened_groups() > 0) {

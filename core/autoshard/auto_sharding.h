@@ -26,6 +26,9 @@ struct AutoOptions {
   // Limits the number of evaluations further, to those that two cores price in so many seconds by
   // an estimate; the same number on every machine. 0: no limit.
   double seconds = 0;
+  // A plan whose time is within this share of perfect scaling's ends the search: none is faster by
+  // more. 0: none ends it.
+  double within = 0.005;
   Keep keep = Keep::kInputsAndOutputs;
   // Rules of the user, applied after `keep`; the spec "free" takes an annotation away.
   std::vector<AnnotationRule> rules;

@@ -116,6 +116,7 @@ std::optional<PlanFigures> PlanPricer::PriceOne(const PlanSpace& space, const Pl
   DeviceProgramOptions program = options_.program;
   program.is_partitioned = false;
   program.weight_update_sharding = plan.cuts_weight_updates;
+  program.reshard_plans = &reshard_plans_;
   Expected<PlanFigures> figures =
       PricePlan(*reading.module, reading.ShardingsOf(space, plan), options_.chip,
                 std::move(program), options_.cost, &reading.known);

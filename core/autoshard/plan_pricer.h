@@ -13,6 +13,7 @@
 
 #include "core/autoshard/plan_space.h"
 #include "core/estimate/plan.h"
+#include "core/partition/plan/known_reshard_plans.h"
 
 namespace gshard::autoshard {
 
@@ -60,6 +61,7 @@ class PlanPricer {
 
   PricingOptions options_;
   FiguresByShardings by_shardings_;
+  KnownReshardPlans reshard_plans_;
   std::vector<std::unique_ptr<Reading>> readings_;  // by thread
   std::unordered_map<std::string, std::optional<PlanFigures>> known_;
   int64_t refused_ = 0;

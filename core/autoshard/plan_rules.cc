@@ -9,6 +9,7 @@
 #include <set>
 
 #include "core/analysis/axis_text.h"
+#include "core/transforms/annotations/instruction_names.h"
 #include "ir/dims.h"
 #include "ir/metadata.h"
 #include "ir/sharding_text.h"
@@ -47,7 +48,7 @@ std::string SpecOf(Context& context, const Sharding* sharding, const Mesh& mesh)
 class RuleMaker {
  public:
   RuleMaker(const Module& module, std::vector<PlannedRule>& rules)
-      : module_(module), rules_(rules), by_id_(module.instruction_limit(), nullptr) {
+      : names_(module), rules_(rules), by_id_(module.instruction_limit(), nullptr) {
     for (const Computation* computation : module.computations()) {
       for (const Instruction* x : computation->instructions()) by_id_[x->id()] = x;
     }
@@ -62,7 +63,7 @@ class RuleMaker {
     }
     std::string joined;
     for (const std::string& pattern : patterns) {
-      const auto matches = InstructionsMatching(module_, pattern);
+      const auto matches = names_.Matching(pattern);
       const bool is_own = matches && std::ranges::all_of(*matches, [&](const Instruction* x) {
                             return std::ranges::find(members, x->id()) != members.end();
                           });
@@ -87,7 +88,7 @@ class RuleMaker {
   }
 
  private:
-  const Module& module_;
+  const InstructionNames names_;
   std::vector<PlannedRule>& rules_;
   std::vector<const Instruction*> by_id_;
 };

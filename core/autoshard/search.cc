@@ -57,11 +57,16 @@ class Search {
     reserved_ = CountMoves();
     PricedPlan best = Explore();
     reserved_ = 0;
-    best = Descend(best);
-    reserved_ = CountMoves();
-    best = ImproveSets(best);
-    best = StartAgain(best);
-    reserved_ = 0;
+    if (SettlesIt(best)) {
+      Pass(best);
+    } else {
+      best = Descend(best);
+      reserved_ = CountMoves();
+      best = ImproveSets(best);
+      best = StartAgain(best);
+      reserved_ = 0;
+    }
+    result_.is_settled = SettlesIt(best);
     best = DropAnnotations(best);
     result_.is_local_optimum = CheckLocalOptimum(best);
     result_.plans = Ranked(best);
@@ -96,6 +101,13 @@ class Search {
 
   bool Better(const PricedPlan& a, const PricedPlan& b) const {
     return IsBetter(a, b, limit_bytes_);
+  }
+
+  // Is it so near the best time there can be that no more search is worth its time?
+  bool SettlesIt(const PricedPlan& plan) const {
+    const StepFigures& step = plan.figures.step;
+    return step.step_time_s <= options_.enough_s && plan.figures.returns_state_alike &&
+           (options_.limit_bytes == 0 || step.peak_bytes <= options_.limit_bytes);
   }
 
   double CountPlans() const {
@@ -402,13 +414,21 @@ class Search {
   void ExploreFreely() {
     limit_bytes_ = 0;
     result_.names_exhausted = true;
-    for (const NamedTensors tensors : kNamedTensors) PriceFirstNames(tensors);
+    for (const NamedTensors tensors : kNamedTensors) {
+      if (IsSettled()) break;
+      PriceFirstNames(tensors);
+    }
+    if (IsSettled()) result_.names_exhausted = false;
     if (!result_.names_exhausted) {
-      for (const NamedTensors tensors : kNamedTensors) PriceSecondNames(tensors);
+      for (const NamedTensors tensors : kNamedTensors) {
+        if (!IsSettled()) PriceSecondNames(tensors);
+      }
     }
     std::vector<PricedPlan> seeds = Seeds();
     seeds.resize(std::min(seeds.size(), kFreePasses));
-    for (PricedPlan& seed : seeds) Pass(seed);
+    for (PricedPlan& seed : seeds) {
+      if (!IsSettled()) Pass(seed);
+    }
     limit_bytes_ = options_.limit_bytes;
   }
 
@@ -417,6 +437,7 @@ class Search {
   // dear.
   PricedPlan Explore() {
     ExploreFreely();
+    if (IsSettled()) return *BestSeen();
     if (limit_bytes_ > 0 && !result_.names_exhausted) {
       for (const NamedTensors tensors : kNamedTensors) PriceSecondNames(tensors);
     }
@@ -431,6 +452,11 @@ class Search {
     Pass(smaller);
     limit_bytes_ = options_.limit_bytes;
     return PassFrom(smaller, best);
+  }
+
+  // Does the best of what was priced settle it?
+  bool IsSettled() const {
+    return std::ranges::any_of(seen_, [&](const PricedPlan& plan) { return SettlesIt(plan); });
   }
 
   // The best of what was priced.

@@ -23,6 +23,9 @@ struct SearchOptions {
   int64_t evaluations = 1500;     // most plans to price; a few more are possible
   bool zero = true;               // may weight updates be cut?
   double most_enumerated = 2000;  // where there are so many plans at most, all are priced
+  // Where all are not priced, a plan that fits and takes no longer than this is improved by single
+  // changes, and ends the search; 0: none does.
+  double enough_s = 0;
 };
 
 struct PricedPlan {
@@ -40,6 +43,7 @@ struct SearchResult {
   bool is_local_optimum = false;  // no change of one group of the best plan is better
   int64_t moves = 0;              // how many such changes there are
   bool is_cut_short = false;      // more plans would have been priced without the limit
+  bool is_settled = false;        // a plan within `enough_s` ended the search
 };
 
 // True if `a` is better than `b`. A plan that fits is better than one that does not; of two that

@@ -28,40 +28,43 @@ std::string KindOf(const Instruction& instruction) {
   return kind;
 }
 
+}  // namespace
+
 // "model:(1)8+data": no axes for groups that follow none.
-std::vector<std::string> AxesOf(const ReplicaGroups& groups, const Mesh& mesh) {
+std::vector<std::string> CollectiveCosts::AxesOf(const ReplicaGroups& groups) {
+  if (const TileAssignment* tiles = groups.tiles()) {
+    const auto [axes, is_new] = axes_of_.try_emplace(*tiles);
+    if (is_new) axes->second = AxesOfGroups(*mesh_, *tiles);
+    return axes->second;
+  }
   std::vector<std::string> axes;
-  if (groups.tiles() != nullptr) return AxesOfGroups(mesh, *groups.tiles());
   if (groups.IsAll()) {
-    for (const MeshAxis& axis : mesh.axes) axes.push_back(axis.name);
+    for (const MeshAxis& axis : mesh_->axes) axes.push_back(axis.name);
   }
   return axes;
 }
 
-}  // namespace
-
-CollectiveCost CostOfCollective(const Instruction& instruction, int64_t devices, const Mesh* mesh,
-                                const Network* network) {
-  const auto& attributes = instruction.attributes<CollectiveAttributes>();
+CollectiveCost CollectiveCosts::Of(const Instruction& collective) {
+  const auto& attributes = collective.attributes<CollectiveAttributes>();
   CollectiveCost cost;
-  cost.kind = KindOf(instruction);
-  cost.cause = FrontendAttribute(instruction.frontend_attributes(), kCauseAttribute);
+  cost.kind = KindOf(collective);
+  cost.cause = FrontendAttribute(collective.frontend_attributes(), kCauseAttribute);
 
-  double local = OperandBytes(instruction);
+  double local = OperandBytes(collective);
   if (cost.kind == "collective-permute") {
     std::vector<DevicePair> moving;
     for (const DevicePair& pair : attributes.source_target_pairs) {
       if (pair.source != pair.target) moving.push_back(pair);
     }
-    if (mesh != nullptr) cost.axes = AxesOfPairs(*mesh, moving);
+    if (mesh_ != nullptr) cost.axes = AxesOfPairs(*mesh_, moving);
     cost.group_size = moving.empty() ? 1 : 2;
     cost.bytes_per_device = moving.empty() ? 0 : local;
   } else {
     const ReplicaGroups all;
     const ReplicaGroups& groups =
         attributes.replica_groups != nullptr ? *attributes.replica_groups : all;
-    cost.group_size = std::max<int64_t>(1, groups.GroupSize(devices));
-    if (mesh != nullptr && cost.group_size > 1) cost.axes = AxesOf(groups, *mesh);
+    cost.group_size = std::max<int64_t>(1, groups.GroupSize(devices_));
+    if (mesh_ != nullptr && cost.group_size > 1) cost.axes = AxesOf(groups);
     double g = static_cast<double>(cost.group_size);
     double share = (g - 1) / g;
     if (cost.kind == "all-gather") {
@@ -71,15 +74,15 @@ CollectiveCost CostOfCollective(const Instruction& instruction, int64_t devices,
     } else if (cost.kind == "collective-broadcast") {
       cost.bytes_per_device = g > 1 ? local : 0;
     } else if (cost.kind == "ragged-all-to-all") {
-      local = static_cast<double>(instruction.operand(0)->shape()->byte_size());
+      local = static_cast<double>(collective.operand(0)->shape()->byte_size());
       cost.bytes_per_device = local * share;
     } else {  // reduce-scatter, all-to-all
       cost.bytes_per_device = local * share;
     }
   }
-  if (network != nullptr && cost.group_size > 1) {
-    cost.segments = cost.axes.empty() ? network->AllSegments() : network->SegmentsOf(cost.axes);
-    CollectiveTime time = network->TimeOf({cost.kind, local, cost.group_size, cost.segments});
+  if (network_ != nullptr && cost.group_size > 1) {
+    cost.segments = cost.axes.empty() ? network_->AllSegments() : network_->SegmentsOf(cost.axes);
+    CollectiveTime time = network_->TimeOf({cost.kind, local, cost.group_size, cost.segments});
     cost.time_s = time.seconds;
     cost.algorithm = time.algorithm;
   }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "core/cost/network.h"
@@ -25,13 +26,32 @@ struct CollectiveCost {
   std::string cause;  // frontend attribute gshard.cause, if any
 };
 
-// Returns the cost of one execution. With g members in a group and V the bytes of the full
-// (gathered) value, bytes_per_device is V(g-1)/g for all-gather and reduce-scatter, twice that for
-// all-reduce, (g-1)/g of the local size for all-to-all, and the local size for collective-permute
-// and -broadcast. `instruction` must be a collective. Without `mesh` (null) the result has no axes,
-// without `network` (null) no time.
-CollectiveCost CostOfCollective(const Instruction& instruction, int64_t devices, const Mesh* mesh,
-                                const Network* network);
+// Of one program's collectives, which have few different groups: their axes are remembered. Not for
+// several threads.
+class CollectiveCosts {
+ public:
+  // Without `mesh` (null) costs have no axes, without `network` (null) no time. Both must outlive
+  // this.
+  CollectiveCosts(int64_t devices, const Mesh* mesh, const Network* network)
+      : devices_(devices), mesh_(mesh), network_(network) {}
+
+  // Returns the cost of one execution of a collective. With g members in a group and V the bytes of
+  // the full (gathered) value, bytes_per_device is V(g-1)/g for all-gather and reduce-scatter,
+  // twice that for all-reduce, (g-1)/g of the local size for all-to-all, and the local size for
+  // collective-permute and -broadcast.
+  CollectiveCost Of(const Instruction& collective);
+
+ private:
+  struct HashOfTiles {
+    size_t operator()(const TileAssignment& tiles) const { return tiles.Hash(); }
+  };
+  std::vector<std::string> AxesOf(const ReplicaGroups& groups);
+
+  int64_t devices_;
+  const Mesh* mesh_;
+  const Network* network_;
+  std::unordered_map<TileAssignment, std::vector<std::string>, HashOfTiles> axes_of_;
+};
 
 }  // namespace gshard
 

@@ -341,8 +341,7 @@ class StepBuilder {
   void AddCollective(const Instruction* x, const Instruction& collective, bool is_start) {
     const int32_t node = AddNode(x, StepNode::Kind::kCollective);
     StepNode& step = cost_.steps.back();
-    step.collective =
-        CostOfCollective(collective, model_.module_.DeviceCount(), model_.mesh_, model_.network_);
+    step.collective = model_.collectives_.Of(collective);
     step.work.flops = CostOf(collective).flops;
     step.work.bytes = LocalBytes(collective);
     ScheduleNode& schedule = cost_.nodes.back();
@@ -436,12 +435,12 @@ StepModel::StepModel(const Module& module, const Chip& chip, const Mesh* mesh,
                      const Network* network, const StepModelOptions& options)
     : module_(module),
       chip_(chip),
-      mesh_(mesh),
       network_(network),
       options_(options),
       users_(module),
       rounded_(chip.RoundsDotOperands() ? RoundedValues(module, users_) : RoundedValues()),
       is_compiled_(IsCompiled(module)),
+      collectives_(module.DeviceCount(), mesh, network),
       host_(module, users_) {
   if (options.fuse_attention && !is_compiled_) {
     attention_.emplace(module, users_, ModuleAttention::MaskedShares::kFound);

@@ -98,13 +98,13 @@ class StepModel {
 
   const Module& module_;
   const Chip& chip_;
-  const Mesh* mesh_;
   const Network* network_;
   StepModelOptions options_;
   Users users_;
   RoundedValues rounded_;
   bool is_compiled_;
   std::optional<ModuleAttention> attention_;
+  CollectiveCosts collectives_;
   HostMemory host_;
   std::map<std::pair<const Computation*, double>, std::unique_ptr<ComputationCost>> costs_;
   std::vector<std::unique_ptr<ComputationCost>> mixed_bodies_;

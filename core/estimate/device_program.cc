@@ -31,6 +31,7 @@ Expected<void> Partition(DeviceProgram& program, const DeviceProgramOptions& opt
   PassContext context;
   context.propagation = options.propagation;
   context.recorder = options.recorder;
+  context.partition.reshard_plans = options.reshard_plans;
   PerDeviceOptions way;
   way.num_partitions = options.num_partitions;
   way.weight_update_sharding = options.weight_update_sharding;

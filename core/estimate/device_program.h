@@ -30,6 +30,8 @@
 
 namespace gshard {
 
+class KnownReshardPlans;
+
 // How the program of one device is made.
 struct DeviceProgramOptions {
   int64_t num_partitions = 0;  // 0: as the module says
@@ -40,6 +42,7 @@ struct DeviceProgramOptions {
   bool windowed_einsum = false;  // every gather and scatter of a dot, however small
   PropagationOptions propagation;
   ExplainRecorder* recorder = nullptr;  // learns the causes of collectives; may be null
+  KnownReshardPlans* reshard_plans = nullptr;  // as in PartitionOptions; may be null
   bool records_tensors = false;         // ReportCost then names the tensors behind the peak's tiles
   // Sees the whole program between propagation and partitioning, if there are both; an error of it
   // ends MakeDeviceProgram.

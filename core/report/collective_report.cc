@@ -57,11 +57,12 @@ class CollectiveSurvey {
 
   CollectiveReport Run() {
     const Mesh* mesh = MainMesh(module_);
+    CollectiveCosts costs(report_.devices, mesh, nullptr);
     std::unordered_map<const Computation*, double> executions = Executions(module_);
     for (const Computation* computation : module_.computations()) {
       for (const Instruction* x : computation->instructions()) {
         if (!IsCollective(x->opcode())) continue;
-        report_.collectives.push_back({x, CostOfCollective(*x, report_.devices, mesh, nullptr),
+        report_.collectives.push_back({x, costs.Of(*x),
                                        executions[computation],
                                        recorder_ == nullptr ? nullptr : recorder_->cause_of(x)});
         report_.bytes_per_device += report_.collectives.back().Bytes();

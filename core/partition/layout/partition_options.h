@@ -11,6 +11,8 @@
 
 namespace gshard {
 
+class KnownReshardPlans;
+
 // Where the per-device program holds an array of the whole one.
 struct LocalForm {
   std::string_view name;               // of the whole array's instruction
@@ -39,6 +41,7 @@ struct PartitionOptions {
   // Cost of one FLOP that several devices repeat; high, so that traffic is not bought with repeated
   // work.
   double bytes_per_repeated_flop = 1.0 / 16;
+  KnownReshardPlans* reshard_plans = nullptr;  // of other runs; learns this one's; may be null
   ExplainRecorder* recorder = nullptr;  // learns the cause of every collective; may be null
   // Learns, callees first, of every array that some instruction of the result holds as a whole: not
   // of partial values and not of what manual regions compute. May be null.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "core/partition/plan/known_reshard_plans.h"
 #include "core/partition/plan/reshard_search.h"
 #include "ir/diagnostic.h"
 
@@ -108,8 +109,11 @@ struct PlanKeyHash {
 struct ReshardPlanner::Impl {
   MeshLayoutTable& layouts;
   ReshardWeights weights;
-  tsl::robin_map<PlanKey, std::unique_ptr<ReshardPlan>, PlanKeyHash> plans;
+  KnownReshardPlans* known;
+  tsl::robin_map<PlanKey, std::shared_ptr<const ReshardPlan>, PlanKeyHash> plans;
 
+  std::shared_ptr<const ReshardPlan> KnownOrMade(const Shape* shape, const MeshLayout* from,
+                                                 const MeshLayout* to);
   ReshardPlan Make(const Shape* shape, const MeshLayout* from, const MeshLayout* to);
   ReshardPlan MakeInOneOrder(const Shape* shape, const MeshLayout* from, const MeshLayout* to);
   ReshardPlan Searched(const Shape* shape, const MeshLayout* from, const MeshLayout* to,
@@ -332,8 +336,22 @@ ReshardPlan ReshardPlanner::Impl::ShareReduction(const Shape* shape, const MeshL
   return plan;
 }
 
-ReshardPlanner::ReshardPlanner(MeshLayoutTable& layouts, ReshardWeights weights)
-    : impl_(new Impl{layouts, weights, {}}) {}
+std::shared_ptr<const ReshardPlan> ReshardPlanner::Impl::KnownOrMade(const Shape* shape,
+                                                                     const MeshLayout* from,
+                                                                     const MeshLayout* to) {
+  std::string key;
+  if (known != nullptr) {
+    key = KnownReshardPlans::KeyOf(shape, from, to, layouts.device_count(), weights);
+    if (auto found = known->Find(key)) return found;
+  }
+  auto made = std::make_shared<const ReshardPlan>(Make(shape, from, to));
+  if (!key.empty()) known->Add(std::move(key), made);
+  return made;
+}
+
+ReshardPlanner::ReshardPlanner(MeshLayoutTable& layouts, ReshardWeights weights,
+                               KnownReshardPlans* known)
+    : impl_(new Impl{layouts, weights, known, {}}) {}
 ReshardPlanner::~ReshardPlanner() = default;
 
 const ReshardPlan& ReshardPlanner::Plan(const Shape* shape, const MeshLayout* from,
@@ -341,8 +359,8 @@ const ReshardPlan& ReshardPlanner::Plan(const Shape* shape, const MeshLayout* fr
   PlanKey key{shape->bare(), from, to};
   auto found = impl_->plans.find(key);
   if (found != impl_->plans.end()) return *found->second;
-  auto plan = std::make_unique<ReshardPlan>();
-  if (from != to) *plan = impl_->Make(shape, from, to);
+  auto plan =
+      from == to ? std::make_shared<const ReshardPlan>() : impl_->KnownOrMade(key.shape, from, to);
   return *impl_->plans.emplace(key, std::move(plan)).first->second;
 }
 

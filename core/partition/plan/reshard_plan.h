@@ -77,10 +77,14 @@ struct ReshardWeights {
   double bytes_per_moved_byte = 1;  // of steps that add nothing up
 };
 
+class KnownReshardPlans;
+
 // Plans and remembers. Not thread-safe.
 class ReshardPlanner {
  public:
-  ReshardPlanner(MeshLayoutTable& layouts, ReshardWeights weights);
+  // `known`: plans of other runs, which learns those of this one; may be null.
+  ReshardPlanner(MeshLayoutTable& layouts, ReshardWeights weights,
+                 KnownReshardPlans* known = nullptr);
   ~ReshardPlanner();
 
   // Returns the plan from one layout to the other, complete: its last step ends in `to`. Both

@@ -3,7 +3,6 @@
 #include "core/transforms/annotations/annotate.h"
 
 #include <fmt/format.h>
-#include <re2/re2.h>
 
 #include <algorithm>
 #include <charconv>
@@ -13,6 +12,7 @@
 #include "core/analysis/axis_text.h"
 #include "core/analysis/meshes.h"
 #include "core/analysis/near_names.h"
+#include "core/transforms/annotations/instruction_names.h"
 #include "core/transforms/annotations/resize_mesh.h"
 #include "ir/attribute_names.h"
 #include "ir/custom_call.h"
@@ -69,26 +69,6 @@ struct Target {
   std::vector<int64_t> open_dims;
   bool rest_is_whole = false;  // "..": of dims behind these, as a PartitionSpec leaves them out
 };
-
-std::vector<Instruction*> Matches(const Module& module, const RE2& pattern) {
-  std::vector<Instruction*> matches;
-  for (Computation* computation : module.computations()) {
-    for (Instruction* instruction : computation->instructions()) {
-      std::string_view name = instruction->name();
-      bool match = RE2::PartialMatch({name.data(), name.size()}, pattern);
-      if (!match && !instruction->metadata().empty()) {
-        match = RE2::PartialMatch(OpNameOf(*instruction), pattern);
-      }
-      if (!match && computation == module.entry() && instruction->opcode() == Opcode::kParameter) {
-        match = RE2::PartialMatch(
-            fmt::format("param:{}", instruction->attributes<ParameterAttributes>().number),
-            pattern);
-      }
-      if (match) matches.push_back(instruction);
-    }
-  }
-  return matches;
-}
 
 class Annotator {
  public:
@@ -220,19 +200,16 @@ class Annotator {
   }
 
   Expected<void> Apply(const AnnotationRule& rule) {
-    RE2::Options quiet;
-    quiet.set_log_errors(false);
-    RE2 pattern(rule.pattern, quiet);
-    if (!pattern.ok()) {
-      return RuleError(rule, "E-ANNOTATE-002", "bad regular expression: " + pattern.error());
-    }
-    if (rule.spec == "free") return Free(rule, Matches(module_, pattern));
+    if (!names_) names_.emplace(module_);
+    const Expected<std::vector<Instruction*>> found = names_->Matching(rule.pattern);
+    if (!found) return RuleError(rule, found.error().code, found.error().message);
+    const std::vector<Instruction*>& matches = *found;
+    if (rule.spec == "free") return Free(rule, matches);
     Expected<Target> target = Resolve(rule);
     if (!target) return Fail(std::move(target.error()));
     const auto named = static_cast<int64_t>(target->dims.size());
     int64_t devices = mesh_ != nullptr ? devices_ : 0;
 
-    std::vector<Instruction*> matches = Matches(module_, pattern);
     if (matches.empty()) return NothingMatches(rule);
     for (Instruction* instruction : matches) {
       const Shape* shape = instruction->shape();
@@ -277,6 +254,7 @@ class Annotator {
   // x -> Sharding(x) with the open dims listed, used by everything that used x.
   void InsertOpenCall(Instruction* x, const Sharding* sharding,
                       const std::vector<int64_t>& open_dims) {
+    names_.reset();
     Computation* computation = x->parent();
     CustomCallAttributes attributes;
     attributes.target = kShardingTarget;
@@ -347,6 +325,7 @@ class Annotator {
   }
 
   Module& module_;
+  std::optional<InstructionNames> names_;  // of the module as it is
   Context& ctx_;
   const AnnotateOptions& options_;
   const Mesh* mesh_ = nullptr;
@@ -437,17 +416,6 @@ Expected<std::vector<AnnotationRule>> ParseRulesFile(std::string_view text,
     rules.push_back(std::move(*rule));
   }
   return rules;
-}
-
-Expected<std::vector<Instruction*>> InstructionsMatching(const Module& module,
-                                                         const std::string& pattern) {
-  RE2::Options quiet;
-  quiet.set_log_errors(false);
-  const RE2 compiled(pattern, quiet);
-  if (!compiled.ok()) {
-    return Fail(MakeError("E-ANNOTATE-002", "bad regular expression: " + compiled.error()));
-  }
-  return Matches(module, compiled);
 }
 
 Expected<void> Annotate(Module& module, const AnnotateOptions& options) {

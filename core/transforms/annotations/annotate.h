@@ -43,10 +43,6 @@ Expected<AnnotationRule> ParseAnnotationRule(std::string_view text, std::string 
 Expected<std::vector<AnnotationRule>> ParseRulesFile(std::string_view text,
                                                      const std::string& file_name);
 
-// What a rule with this pattern would annotate. Errors: E-ANNOTATE-002.
-Expected<std::vector<Instruction*>> InstructionsMatching(const Module& module,
-                                                         const std::string& pattern);
-
 // Sets sharding= on every match; a later rule overrides an earlier one. A dim spelt `*` stays open:
 // the instruction gets a `Sharding` custom-call with unspecified_dims behind it. The mesh is
 // recorded in the header (frontend attribute gshard.meshes) and num_partitions becomes its size.

@@ -176,6 +176,25 @@ TEST_CASE("the plan does not depend on the number of threads", "[autoshard]") {
   CHECK(plans[0] == plans[1]);
 }
 
+TEST_CASE("a plan that is good enough ends the search", "[autoshard]") {
+  Random random(3);
+  const std::string text = RandomChain(random, 4);
+  const std::vector<MeshAxis> mesh = {{"a", 4}, {"b", 2}};
+  Problem whole(text, mesh);
+  const SearchOptions options{.most_enumerated = 0};
+  const auto longest = SearchPlans(*whole.pricer, *whole.space, false, options);
+  REQUIRE(longest);
+  CHECK(!longest->is_settled);
+  SearchOptions settled = options;
+  settled.enough_s = 2 * longest->plans.front().figures.step.step_time_s;
+  Problem again(text, mesh);
+  const auto shorter = SearchPlans(*again.pricer, *again.space, false, settled);
+  REQUIRE(shorter);
+  CHECK(shorter->is_settled);
+  CHECK(shorter->plans.front().figures.step.step_time_s <= settled.enough_s);
+  CHECK(again.pricer->evaluations() < whole.pricer->evaluations());
+}
+
 AutoResult Sharded(const std::string& text, AutoOptions options) {
   options.pricing.chip = *BuiltInChip("h100");
   options.pricing.threads = 1;

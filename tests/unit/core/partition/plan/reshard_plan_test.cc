@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "core/partition/plan/known_reshard_plans.h"
 #include "ir/sharding_text.h"
 
 namespace gshard {
@@ -109,6 +110,30 @@ TEST_CASE("Many devices cost what few cost", "[partition]") {
   Planned many =
       PlanBetween({4096, 4096}, 2048, "{devices=[2048,1]<=[2048]}", "{devices=[32,64]<=[2048]}");
   CHECK(few.kinds == many.kinds);
+}
+
+TEST_CASE("Plans of one module are those of another", "[partition]") {
+  KnownReshardPlans known;
+  const ReshardPlan* first = nullptr;
+  for (const int64_t rows : {64, 64, 32}) {
+    Context context;
+    MeshLayoutTable layouts(context, 8);
+    ReshardPlanner planner(layouts, {}, &known);
+    auto layout = [&](const char* text) {
+      return layouts.FromSharding(*ParseSharding(context, text), 2);
+    };
+    const ReshardPlan& plan =
+        planner.Plan(context.Array(DType::kF32, std::vector<int64_t>{rows, 64}),
+                     layout("{devices=[8,1]<=[8]}"), layout("{devices=[2,4]<=[8]}"));
+    CHECK(plan.bytes == 1536 * rows / 64);
+    if (first == nullptr) first = &plan;
+    CHECK((first == &plan) == (rows == 64));
+    // Over an explicit list of devices nothing is remembered.
+    CHECK(KnownReshardPlans::KeyOf(context.Array(DType::kF32, std::vector<int64_t>{rows, 64}),
+                                   layout("{devices=[8,1]0,1,2,3,4,5,7,6}"), layout("{replicated}"),
+                                   8, {})
+              .empty());
+  }
 }
 
 TEST_CASE("Explicit device lists end in a permute", "[partition]") {
