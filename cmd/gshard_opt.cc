@@ -259,16 +259,18 @@ int RunRemat(Flags& flags) {
   if (!chip) return ReportError(chip.error());
   options.memory = MemoryOptionsOf(*chip);
   RematRecord record;
-  if (!flags.report.empty()) options.record = &record;
+  options.record = &record;
   RematStats stats;
+  double flops_again = 0;
   int code = RunSession(flags.session, flags.context,
                         [&](Module& module, PassContext& context, const PassManagerOptions&,
                             std::vector<PassTiming>&) -> Expected<void> {
                           Expected<RematStats> done = FitToMemory(module, context, options);
                           if (!done) return Fail(done.error());
                           stats = *done;
-                          if (flags.report.empty()) return {};
                           RematReport report = MakeRematReport(record, stats);
+                          flops_again = report.flops;
+                          if (flags.report.empty()) return {};
                           report.module = module.name();
                           report.chip = chip->name;
                           report.limit_bytes = options.limit_bytes;
@@ -278,10 +280,10 @@ int RunRemat(Flags& flags) {
   bool fits = stats.peak_after <= options.limit_bytes;
   fmt::print(stderr,
              "gshard-opt: {} a device, {} before: {} values are computed again, by {} instructions "
-             "of {}\n",
+             "of {} a device\n",
              HumanBytes(static_cast<double>(stats.peak_after)),
              HumanBytes(static_cast<double>(stats.peak_before)), stats.values, stats.instructions,
-             HumanFlops(stats.flops));
+             HumanFlops(flops_again));
   if (fits) return kExitOk;
   fmt::print(stderr,
              "gshard-opt: does NOT fit: over {} by {}; what is left is needed at the peak\n",

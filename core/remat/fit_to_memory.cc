@@ -18,12 +18,16 @@ namespace {
 // the difference is asked for again.
 constexpr int kMaxAttempts = 6;
 
-Expected<int64_t> PeakOnOneDevice(const Module& module, bool is_whole, const FitOptions& options) {
+// As gshard-cost prices the same text.
+Expected<int64_t> PeakOnOneDevice(const Module& module, const PropagationOptions& propagation,
+                                  bool is_whole, const FitOptions& options) {
   DeviceProgramOptions way;
   way.num_partitions = options.num_partitions;
-  way.is_partitioned = !is_whole;
+  way.is_partitioned = !is_whole && IsPartitioned(module);
+  way.propagation = propagation;
   Expected<DeviceProgram> program = MakeDeviceProgram(module.Clone(), way);
   if (!program) return Fail(std::move(program.error()));
+  if (auto cleaned = CleanForCost(*program->module); !cleaned) return Fail(cleaned.error());
   return PeakBytes(*program->module, options.memory);
 }
 
@@ -41,7 +45,7 @@ Expected<RematStats> DropStacks(Module& module, int64_t peak, bool is_whole,
   auto peak_with = [&](int64_t count) {
     std::unique_ptr<Module> trial = flat->Clone();
     DropLoopResiduals(*trial, count);
-    return PeakOnOneDevice(*trial, is_whole, options);
+    return PeakOnOneDevice(*trial, context.propagation, is_whole, options);
   };
   int64_t least = 1, enough = most;  // bisection: more stacks dropped, less memory
   while (least < enough) {
@@ -70,7 +74,7 @@ Expected<RematStats> DropStacks(Module& module, int64_t peak, bool is_whole,
 
 Expected<RematStats> Fit(Module& module, PassContext& context, bool is_whole,
                          const FitOptions& options) {
-  Expected<int64_t> first = PeakOnOneDevice(module, is_whole, options);
+  Expected<int64_t> first = PeakOnOneDevice(module, context.propagation, is_whole, options);
   if (!first) return Fail(first.error());
   RematStats stats;
   stats.peak_before = stats.peak_after = *first;
@@ -88,19 +92,18 @@ Expected<RematStats> Fit(Module& module, PassContext& context, bool is_whole,
   }
   RematOptions remat{options.limit_bytes, options.memory};
   remat.memory.by_sharding = is_whole;
-  Expected<int64_t> peak = PeakOnOneDevice(module, is_whole, options);
+  Expected<int64_t> peak = PeakOnOneDevice(module, context.propagation, is_whole, options);
   if (!peak) return Fail(peak.error());
-  // The whole program's own peak, of tiles and without what partitioning adds, is another figure
-  // than a device's: as much as that is over the limit has to go from this one.
-  if (is_whole) {
-    remat.limit_bytes = PeakMemory(module, remat.memory).peak_bytes - (*peak - options.limit_bytes);
-  }
+  // The peak of the program as it stands, of tiles and without what partitioning and cleaning
+  // change, is another figure than a device's: as much as that is over the limit has to go from
+  // this one.
+  remat.limit_bytes = PeakMemory(module, remat.memory).peak_bytes - (*peak - options.limit_bytes);
   for (int attempt = 0; attempt<kMaxAttempts&& * peak> options.limit_bytes; ++attempt) {
     remat.max_rounds = RematOptions().max_rounds;
     remat.max_rounds = Rematerialize(*module.Clone(), remat).best_round;
     std::unique_ptr<Module> trial = module.Clone();
     RematStats more = Rematerialize(*trial, remat);
-    Expected<int64_t> reached = PeakOnOneDevice(*trial, is_whole, options);
+    Expected<int64_t> reached = PeakOnOneDevice(*trial, context.propagation, is_whole, options);
     if (!reached) return Fail(reached.error());
     if (more.values == 0) break;            // nothing helps any more
     const bool is_less = *reached < *peak;  // else more has to go before a device holds less
