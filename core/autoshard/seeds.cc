@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "ir/dims.h"
 
@@ -77,6 +78,138 @@ Plan LargestDimPlan(const PlanSpace& space, const std::vector<size_t>& axes) {
     Choose(space, g, cut, plan);
   }
   return plan;
+}
+
+// Tensor parallelism, as people write it for networks of layers around a residual stream. Example:
+// of a Transformer's weights wi [model, hidden], wo [hidden, model], query [model, heads, head_dim]
+// .. the stream's name is `model`, and what is split is `hidden` and `heads`.
+class TensorParallelism {
+ public:
+  explicit TensorParallelism(const PlanSpace& space)
+      : space_(space), counts_(static_cast<size_t>(space.name_count())) {
+    FindBatch();
+    std::vector<bool> of_products(counts_.size());
+    for (const Group& group : space.groups()) {
+      if (group.kind != GroupKind::kProduct) continue;
+      for (const int name : group.names) of_products[At(name)] = true;
+    }
+    for (const Group& group : space.groups()) {
+      if (!IsWeight(group)) continue;
+      for (const int name : std::set<int>(group.names.begin(), group.names.end())) {
+        counts_[At(name)] += of_products[At(name)] ? static_cast<int>(group.members.size()) : 0;
+      }
+    }
+    // Of names that as many weights have the smaller: what is split is larger than the stream.
+    std::vector<int64_t> sizes(counts_.size());
+    for (const Group& group : space.groups()) {
+      for (size_t d = 0; d < group.names.size(); ++d) {
+        sizes[At(group.names[d])] = group.shape->dim(static_cast<int64_t>(d));
+      }
+    }
+    for (int name = 0; name < space.name_count(); ++name) {
+      if (counts_[At(name)] == 0) continue;
+      const auto rank = [&](int n) { return std::pair(counts_[At(n)], -sizes[At(n)]); };
+      if (stream_ < 0 || rank(name) > rank(stream_)) stream_ = name;
+    }
+  }
+
+  bool IsKnown() const { return stream_ >= 0 && !batch_.empty(); }
+
+  // Examples are cut along `data`; the split dims of weights and activations along `model`; with
+  // `shards_weights` the weights' stream dim along `data`; with `cuts_stream` the stream itself
+  // along `model` between the layers' parts.
+  Plan Make(const std::vector<size_t>& data, size_t model, bool shards_weights,
+            bool cuts_stream) const {
+    Plan plan = EmptyPlan(space_);
+    for (size_t g = 0; g < space_.groups().size(); ++g) {
+      const Group& group = space_.groups()[g];
+      if (group.kind == GroupKind::kWritten) continue;
+      Cut cut(space_.mesh().size(), -1);
+      const bool has_examples = HasExamples(group);
+      const bool is_split = CutFirst(g, cut, model, [&](const int name) {
+        return name != stream_ && counts_[At(name)] > 0 && !batch_.contains(name);
+      });
+      if (has_examples) {
+        for (const size_t axis : data) {
+          CutFirst(g, cut, axis, [&](const int name) { return batch_.contains(name); });
+        }
+        if (cuts_stream && !is_split) CutStream(g, cut, model);
+      } else if (shards_weights) {
+        for (const size_t axis : data) CutStream(g, cut, axis);
+      }
+      Choose(space_, g, cut, plan);
+    }
+    return plan;
+  }
+
+ private:
+  // First dims of tokens and their like; without any, of all inputs of a step that returns weights.
+  void FindBatch() {
+    const auto is_input = [](const Group& group) {
+      return group.kind == GroupKind::kInput && !group.names.empty();
+    };
+    const bool has_integers = std::ranges::any_of(space_.groups(), [&](const Group& group) {
+      return is_input(group) && IsInteger(group.shape->dtype());
+    });
+    const bool has_state = std::ranges::any_of(
+        space_.groups(), [](const Group& group) { return group.kind == GroupKind::kState; });
+    for (const Group& group : space_.groups()) {
+      if (!is_input(group)) continue;
+      const bool counts = has_integers ? IsInteger(group.shape->dtype()) : has_state;
+      if (counts) batch_.insert(group.names[0]);
+    }
+  }
+
+  bool HasExamples(const Group& group) const {
+    return std::ranges::any_of(group.names, [&](const int name) { return batch_.contains(name); });
+  }
+
+  bool IsWeight(const Group& group) const {
+    const bool is_parameter = group.kind == GroupKind::kState || group.kind == GroupKind::kInput;
+    return is_parameter && group.names.size() >= 2 && IsFloat(group.shape->dtype()) &&
+           !HasExamples(group);
+  }
+
+  // In the first dim with such a name that divides; false: there is none.
+  template <typename IsWanted>
+  bool CutFirst(size_t group, Cut& cut, size_t axis, IsWanted is_wanted) const {
+    const std::vector<int>& names = space_.groups()[group].names;
+    for (size_t d = 0; d < names.size(); ++d) {
+      if (is_wanted(names[d]) && AddAxis(space_, group, cut, axis, static_cast<int64_t>(d))) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void CutStream(size_t group, Cut& cut, size_t axis) const {
+    CutFirst(group, cut, axis, [&](const int name) { return name == stream_; });
+  }
+
+  const PlanSpace& space_;
+  std::vector<int> counts_;  // by name: weights that have it, where products have it too
+  std::set<int> batch_;      // names of the inputs' first dims
+  int stream_ = -1;          // the name that most weights have; -1: there is none
+};
+
+// Along each axis, the others being for data.
+void AddTensorParallelPlans(const PlanSpace& space, const std::vector<size_t>& axes,
+                            std::vector<NamedPlan>& plans) {
+  const TensorParallelism parallelism(space);
+  if (!parallelism.IsKnown()) return;
+  for (const size_t model : axes) {
+    std::vector<size_t> data = axes;
+    std::erase(data, model);
+    const std::string where = " over " + space.mesh()[model].name;
+    plans.push_back({"tensor parallel" + where, parallelism.Make(data, model, false, false)});
+    plans.push_back(
+        {"tensor parallel, stream cut," + where, parallelism.Make(data, model, false, true)});
+    if (data.empty()) continue;
+    plans.push_back(
+        {"FSDP and tensor parallel" + where, parallelism.Make(data, model, true, false)});
+    plans.push_back({"FSDP and tensor parallel, stream cut," + where,
+                     parallelism.Make(data, model, true, true)});
+  }
 }
 
 }  // namespace
@@ -168,6 +301,7 @@ std::vector<NamedPlan> StylePlans(const PlanSpace& space, bool has_written, bool
     }
     plans.push_back({"largest dims over " + where, LargestDimPlan(space, axes)});
   }
+  AddTensorParallelPlans(space, all, plans);
   return plans;
 }
 
