@@ -25,6 +25,9 @@ constexpr size_t kMaxOptionsAtOnce = 10;
 // The share of the best plan's peak that a plan of less memory is looked for in.
 constexpr double kSmallerPeak = 0.75;
 
+// Plans of known styles that single changes are tried on.
+constexpr int kImprovedStyles = 3;
+
 // Seeds that are improved in whatever memory before the limit counts.
 constexpr size_t kFreePasses = 2;
 
@@ -392,8 +395,8 @@ class Search {
       if (auto named = BestNamed(tensors)) seeds.push_back(std::move(named->priced));
     }
     SortByQuality(seeds);
-    // Of the styles the best alone.
-    bool has_style = false;
+    // Of the styles the best ones alone.
+    int styles = 0;
     std::vector<PricedPlan> distinct;
     for (PricedPlan& seed : seeds) {
       const bool is_style = std::ranges::any_of(
@@ -402,8 +405,8 @@ class Search {
         return other.figures.step.step_time_s == seed.figures.step.step_time_s &&
                other.figures.step.peak_bytes == seed.figures.step.peak_bytes;
       });
-      if (!is_new || !seed.figures.returns_state_alike || (is_style && has_style)) continue;
-      has_style |= is_style;
+      if (!is_new || !seed.figures.returns_state_alike || (is_style && styles >= kImprovedStyles)) continue;
+      styles += is_style ? 1 : 0;
       distinct.push_back(std::move(seed));
     }
     return distinct;
