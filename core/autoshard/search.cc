@@ -25,8 +25,8 @@ constexpr size_t kMaxOptionsAtOnce = 10;
 // The share of the best plan's peak that a plan of less memory is looked for in.
 constexpr double kSmallerPeak = 0.75;
 
-// Plans of known styles that single changes are tried on.
-constexpr int kImprovedStyles = 3;
+// Plans of known styles, beside the best of them, that single changes are tried on.
+constexpr size_t kMoreStyles = 2;
 
 // Seeds that are improved in whatever memory before the limit counts.
 constexpr size_t kFreePasses = 2;
@@ -387,28 +387,33 @@ class Search {
     return current;
   }
 
-  // The best of the styles and of plans by names of each kind, the best first. Of plans with the
-  // same figures one.
+  // The best of the styles and of plans by names of each kind, the best first, with the next best
+  // styles before those that do not fit. Of plans with the same figures one.
   std::vector<PricedPlan> Seeds() const {
     std::vector<PricedPlan> seeds = styles_;
     for (const NamedTensors tensors : kNamedTensors) {
       if (auto named = BestNamed(tensors)) seeds.push_back(std::move(named->priced));
     }
     SortByQuality(seeds);
-    // Of the styles the best ones alone.
-    int styles = 0;
-    std::vector<PricedPlan> distinct;
+    // Of the styles the best takes its place; where little fits, a few more come behind what does.
+    bool has_style = false;
+    std::vector<PricedPlan> distinct, more;
     for (PricedPlan& seed : seeds) {
       const bool is_style = std::ranges::any_of(
           styles_, [&](const PricedPlan& style) { return style.plan == seed.plan; });
-      const bool is_new = std::ranges::none_of(distinct, [&](const PricedPlan& other) {
+      const auto is_same = [&](const PricedPlan& other) {
         return other.figures.step.step_time_s == seed.figures.step.step_time_s &&
                other.figures.step.peak_bytes == seed.figures.step.peak_bytes;
-      });
-      if (!is_new || !seed.figures.returns_state_alike || (is_style && styles >= kImprovedStyles)) continue;
-      styles += is_style ? 1 : 0;
-      distinct.push_back(std::move(seed));
+      };
+      if (std::ranges::any_of(distinct, is_same) || std::ranges::any_of(more, is_same)) continue;
+      if (!seed.figures.returns_state_alike) continue;
+      (is_style && has_style ? more : distinct).push_back(std::move(seed));
+      has_style |= is_style;
     }
+    more.resize(std::min(more.size(), kMoreStyles));
+    const auto first_over =
+        std::ranges::find_if_not(distinct, [&](const PricedPlan& seed) { return FitsNow(seed); });
+    if (first_over != distinct.end()) distinct.insert(first_over, more.begin(), more.end());
     return distinct;
   }
 
@@ -490,15 +495,16 @@ class Search {
     return best;
   }
 
+  bool FitsNow(const PricedPlan& plan) const {
+    return limit_bytes_ == 0 || plan.figures.step.peak_bytes <= limit_bytes_;
+  }
+
   // The best first: those that fit by time, then the others by peak.
   void SortByQuality(std::vector<PricedPlan>& plans) const {
-    const auto fits = [&](const PricedPlan& plan) {
-      return limit_bytes_ == 0 || plan.figures.step.peak_bytes <= limit_bytes_;
-    };
     std::stable_sort(plans.begin(), plans.end(), [&](const PricedPlan& a, const PricedPlan& b) {
-      if (fits(a) != fits(b)) return fits(a);
-      return fits(a) ? a.figures.step.step_time_s < b.figures.step.step_time_s
-                     : a.figures.step.peak_bytes < b.figures.step.peak_bytes;
+      if (FitsNow(a) != FitsNow(b)) return FitsNow(a);
+      return FitsNow(a) ? a.figures.step.step_time_s < b.figures.step.step_time_s
+                        : a.figures.step.peak_bytes < b.figures.step.peak_bytes;
     });
   }
 
