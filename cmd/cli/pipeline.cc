@@ -105,7 +105,8 @@ void AddStageFlags(const Command& command, PipelineFlags& flags, bool sweeps_bat
 
 namespace {
 
-Expected<pipeline::BestPipeline> Pipelined(Module& module, const pipeline::PipelineOptions& options,
+Expected<pipeline::BestPipeline> Pipelined(const Module& module,
+                                           const pipeline::PipelineOptions& options,
                                            const PipelineFlags& flags) {
   using pipeline::ScheduleKind;
   static constexpr ScheduleKind kAll[] = {ScheduleKind::k1F1B, ScheduleKind::kGPipe,
@@ -121,22 +122,23 @@ int RunPipeline(SessionOptions& session, PassContext& context, const PipelineFla
   Expected<pipeline::PipelineOptions> options = ReadPipelineFlags(flags);
   if (!options) return UsageError(options.error());
   bool over_limit = false;
-  const int status = RunSession(
+  const int status = RunReplacingSession(
       session, context,
-      [&](Module& module, PassContext& passes, const PassManagerOptions& manager,
+      [&](std::unique_ptr<Module>& module, PassContext& passes, const PassManagerOptions& manager,
           std::vector<PassTiming>& timings) -> Expected<void> {
         PerDeviceOptions way;  // up to inlined calls
         way.propagate = false;
         way.passes = manager;
         way.timings = &timings;
-        if (auto done = CompleteShardings(module, passes, way); !done) {
+        if (auto done = CompleteShardings(*module, passes, way); !done) {
           return Fail(std::move(done.error()));
         }
-        Expected<pipeline::BestPipeline> made = Pipelined(module, *options, flags);
+        Expected<pipeline::BestPipeline> made = Pipelined(*module, *options, flags);
         if (!made) {
           over_limit = made.error().code == "E-PIPELINE-007";
           return Fail(std::move(made.error()));
         }
+        module = std::move(made->program);
         pipeline::PipelinePlan& plan = made->plan;
         passes.diagnostics.insert(passes.diagnostics.end(), plan.warnings.begin(),
                                   plan.warnings.end());
@@ -147,7 +149,7 @@ int RunPipeline(SessionOptions& session, PassContext& context, const PipelineFla
         }
         if (!has_report) return {};
         if (!plan.emitted) {
-          auto cost = pipeline::CostOfEmitted(module, options->stages, options->chip);
+          auto cost = pipeline::CostOfEmitted(*module, options->stages, options->chip);
           if (!cost) return Fail(std::move(cost.error()));
           plan.emitted = *std::move(cost);
         }

@@ -137,7 +137,8 @@ void AddSessionFlags(const Command& command, SessionOptions& options) {
   command.AddSwitch("--verify-each", options.verify_each, "Verify after every pass");
 }
 
-int RunSession(const SessionOptions& options, PassContext& context, const SessionBody& body) {
+int RunReplacingSession(const SessionOptions& options, PassContext& context,
+                        const ReplacingBody& body) {
   auto source = SourceText::Open(options.input);
   if (!source) return ReportError(source.error());
   if (!options.print_after.empty()) PassOf("--print-after", options.print_after);
@@ -161,7 +162,7 @@ int RunSession(const SessionOptions& options, PassContext& context, const Sessio
     if (!verified) return ReportError(verified.error());
     std::vector<PassTiming> timings;
     context.diagnostics.clear();
-    if (Expected<void> done = body(**module, context, manager, timings); !done)
+    if (Expected<void> done = body(*module, context, manager, timings); !done)
       return ReportError(done.error());
     for (const PassTiming& timing : timings) stopwatch.Add(timing);
     auto printed = stopwatch.Time("print", [&] { return Print(**module, options); });
@@ -176,6 +177,13 @@ int RunSession(const SessionOptions& options, PassContext& context, const Sessio
     if (!written) return ReportError(written.error());
   }
   return kExitOk;
+}
+
+int RunSession(const SessionOptions& options, PassContext& context, const SessionBody& body) {
+  return RunReplacingSession(
+      options, context,
+      [&](std::unique_ptr<Module>& module, PassContext& passes, const PassManagerOptions& manager,
+          std::vector<PassTiming>& timings) { return body(*module, passes, manager, timings); });
 }
 
 }  // namespace gshard

@@ -3,6 +3,7 @@
 #define GSHARD_CMD_CLI_SESSION_H_
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,6 +40,13 @@ using SessionBody = std::function<Expected<void>(Module& module, PassContext& co
 // Reads, verifies, runs `body`, prints; `repeat` times, each from a fresh parse (reported times are
 // medians). Returns the exit code.
 int RunSession(const SessionOptions& options, PassContext& context, const SessionBody& body);
+
+// The same for a body that puts another module in the place of the one it is given.
+using ReplacingBody = std::function<Expected<void>(
+    std::unique_ptr<Module>& module, PassContext& context, const PassManagerOptions& options,
+    std::vector<PassTiming>& timings)>;
+int RunReplacingSession(const SessionOptions& options, PassContext& context,
+                        const ReplacingBody& body);
 
 }  // namespace gshard
 

@@ -147,7 +147,7 @@ class PipelineSearcher {
       outcome.batch_is_too_small = made.error().code == "E-PIPELINE-001";
       return outcome;
     }
-    outcome.text = PrintModule(**module);
+    outcome.text = PrintModule(*made->program);
     auto figures = FiguresOfText(outcome.text, options_);
     if (!figures) return outcome;
     AutoPlan& plan = outcome.plan.emplace(std::move(figures->plan));

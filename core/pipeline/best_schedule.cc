@@ -1,7 +1,6 @@
 #include "core/pipeline/best_schedule.h"
 
 #include <algorithm>
-#include <memory>
 #include <tuple>
 
 #include "core/report/quantity_text.h"
@@ -10,26 +9,37 @@
 namespace gshard::pipeline {
 namespace {
 
-Expected<EmittedCost> Try(const Module& module, const PipelineOptions& options,
-                          const PassTimes* times = nullptr) {
-  std::unique_ptr<Module> copy = module.Clone();
-  auto plan = PipelineModule(*copy, options, times);
+Expected<BestPipeline> Emit(const Module& module, const PipelineOptions& options,
+                            const PassTimes* times = nullptr) {
+  BestPipeline made;
+  made.program = module.Clone();
+  auto plan = PipelineModule(*made.program, options, times);
   if (!plan) return Fail(std::move(plan.error()));
-  Expected<EmittedCost> cost = CostOfEmitted(*copy, options.stages, options.chip);
-  if (cost) {
-    cost->passes.exchange =
-        cost->transfer_s / static_cast<double>(std::max<int64_t>(1, ExchangesOf(plan->schedule)));
-  }
-  return cost;
+  made.plan = *std::move(plan);
+  return made;
+}
+
+// With its cost.
+Expected<BestPipeline> Try(const Module& module, const PipelineOptions& options,
+                           const PassTimes* times = nullptr) {
+  Expected<BestPipeline> made = Emit(module, options, times);
+  if (!made) return made;
+  Expected<EmittedCost> cost = CostOfEmitted(*made->program, options.stages, options.chip);
+  if (!cost) return Fail(std::move(cost.error()));
+  const int64_t exchanges = std::max<int64_t>(1, ExchangesOf(made->plan.schedule));
+  cost->passes.exchange = cost->transfer_s / static_cast<double>(exchanges);
+  made->plan.emitted = *std::move(cost);
+  return made;
 }
 
 }  // namespace
 
-Expected<BestPipeline> PipelineByBest(Module& module, const PipelineOptions& options,
+Expected<BestPipeline> PipelineByBest(const Module& module, const PipelineOptions& options,
                                       std::span<const ScheduleKind> kinds) {
   const int64_t given = options.memory_limit_bytes;
   const auto limit = given > 0 ? given : static_cast<int64_t>(options.chip.hbm_bytes);
   BestPipeline best;
+  std::vector<TriedSchedule> all;
   std::optional<Diagnostic> first_error;
   TriedSchedule* taken = nullptr;
   // What fits goes before what does not, then less time, or less memory.
@@ -37,31 +47,30 @@ Expected<BestPipeline> PipelineByBest(Module& module, const PipelineOptions& opt
     const bool fits = cost.peak_bytes <= limit;
     return std::tuple(!fits, fits ? cost.step_time_s : static_cast<double>(cost.peak_bytes));
   };
-  best.tried.reserve(kinds.size());
+  all.reserve(kinds.size());
   for (ScheduleKind kind : kinds) {
     PipelineOptions with = options;
     with.schedule = kind;
-    TriedSchedule& tried = best.tried.emplace_back();
+    TriedSchedule& tried = all.emplace_back();
     tried.kind = kind;
     tried.repeats = StagesOfDevice(with);
-    Expected<EmittedCost> cost = Try(module, with);
-    if (!cost) {
-      tried.error = cost.error().message;
-      if (!first_error) first_error = std::move(cost.error());
+    Expected<BestPipeline> made = Try(module, with);
+    if (!made) {
+      tried.error = made.error().message;
+      if (!first_error) first_error = std::move(made.error());
       continue;
     }
     if (kind == ScheduleKind::kZeroBubble && options.stages > 1) {
       // Which of its orders waits least depends on small differences between passes: those that
       // store what is kept, and those that load it, take longer than their operations alone.
-      Expected<EmittedCost> again = Try(module, with, &cost->passes);
-      if (again && rank(*again) < rank(*cost)) {
-        tried.times = std::move(cost->passes);
-        cost = std::move(again);
-      }
+      Expected<BestPipeline> again = Try(module, with, &made->plan.emitted->passes);
+      if (again && rank(*again->plan.emitted) < rank(*made->plan.emitted)) made = std::move(again);
     }
-    tried.cost = *std::move(cost);
+    tried.cost = made->plan.emitted;
     tried.fits = tried.cost->peak_bytes <= limit;
-    if (taken == nullptr || rank(*tried.cost) < rank(*taken->cost)) taken = &tried;
+    if (taken != nullptr && rank(*tried.cost) >= rank(*taken->cost)) continue;
+    taken = &tried;
+    best = *std::move(made);
   }
   if (taken == nullptr) return Fail(*std::move(first_error));
   if (given > 0 && !taken->fits) {
@@ -72,23 +81,16 @@ Expected<BestPipeline> PipelineByBest(Module& module, const PipelineOptions& opt
         "more stages, smaller micro-batches, or --remat all"));
   }
   taken->is_taken = true;
-  PipelineOptions with = options;
-  with.schedule = taken->kind;
-  auto plan = PipelineModule(module, with, taken->times ? &*taken->times : nullptr);
-  if (!plan) return Fail(std::move(plan.error()));
-  best.plan = *std::move(plan);
-  best.plan.emitted = taken->cost;
+  best.tried = std::move(all);
   return best;
 }
 
-Expected<BestPipeline> PipelineBySchedule(Module& module, const PipelineOptions& options) {
+Expected<BestPipeline> PipelineBySchedule(const Module& module, const PipelineOptions& options) {
   static constexpr ScheduleKind kSplitOrNot[] = {ScheduleKind::kZeroBubble, ScheduleKind::k1F1B};
   if (options.schedule == ScheduleKind::kZeroBubble && options.stages > 1) {
     return PipelineByBest(module, options, kSplitOrNot);
   }
-  auto plan = PipelineModule(module, options);
-  if (!plan) return Fail(std::move(plan.error()));
-  return BestPipeline{*std::move(plan), {}};
+  return Emit(module, options);
 }
 
 std::string TriedText(std::span<const TriedSchedule> tried) {
