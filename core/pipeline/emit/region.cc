@@ -104,7 +104,7 @@ class RegionBuilder {
   }
 
   // Carried: tick, forward buffers, backward buffers, weights, shared, data, saved, delayed, terms,
-  // outputs: a pass's operands with the tick for the numbers.
+  // outputs: a pass's operands with the tick for the numbers. Then the cotangents that are held.
   Instruction* Initial(Builder& b) {
     std::vector<Instruction*> all = {b.ScalarInt(DType::kS32, 0)};
     auto zeros = [&](const std::vector<const Shape*>& shapes) {
@@ -119,6 +119,10 @@ class RegionBuilder {
     for (size_t i = 0; i < terms_.size(); ++i) all.push_back(Neutral(b, terms_[i], i));
     outputs_at_ = static_cast<int64_t>(all.size());
     zeros(outputs_);
+    held_at_ = static_cast<int64_t>(all.size());
+    if (schedule_.holds_cotangents) {
+      for (const Shape* shape : state_.backward.shapes()) all.push_back(b.Zero(shape));
+    }
     return b.Tuple(all);
   }
 
@@ -159,7 +163,7 @@ class RegionBuilder {
   std::vector<Instruction*> Tick(Builder& b, const TickNumbers& numbers,
                                  const std::vector<Instruction*>& carried, const Senders& senders) {
     std::vector<Instruction*> operands = numbers.pass;
-    operands.insert(operands.end(), carried.begin() + 1, carried.end());
+    operands.insert(operands.end(), carried.begin() + 1, carried.begin() + held_at_);
     Instruction* tuple = b.Tuple(operands);
     Instruction* done = RunBranch(b, numbers.branch, tuple);
     std::vector<Instruction*> next = carried;
@@ -174,11 +178,14 @@ class RegionBuilder {
     take(state_.delayed_out, state_.delayed_in);
     take(state_.terms_out, state_.terms_in);
     take(state_.outputs_out, state_.outputs_in);
-    // What it hands on goes to the neighbours.
+    // What it hands on goes to the neighbours; cotangents that are held go a tick later.
     auto send = [&](const Group& out, const Group& in, int64_t step, const std::vector<bool>& from,
                     Instruction* row, std::string_view cause) {
       for (int64_t i = 0; i < out.size; ++i) {
         Instruction* value = b.GetTupleElement(done, out.begin + i);
+        if (step < 0 && schedule_.holds_cotangents) {
+          std::swap(value, next[static_cast<size_t>(held_at_ + i)]);
+        }
         Instruction* arrived = ring_.Send(b, value, step, from, cause);
         if (arrived == nullptr) continue;
         Instruction*& buffer = next[static_cast<size_t>(in.begin + i - kPassNumbers + 1)];
@@ -213,7 +220,7 @@ class RegionBuilder {
   StageRing ring_;
   std::vector<const Shape*> forward_, backward_, saved_, delayed_, terms_, outputs_;
   StageFunctions functions_;
-  int64_t terms_at_ = 0, outputs_at_ = 0;
+  int64_t terms_at_ = 0, outputs_at_ = 0, held_at_ = 0;  // of the loop's tuple
 };
 
 }  // namespace

@@ -18,17 +18,20 @@ int64_t SharedRowOf(const SharedRows& rows, const Schedule& schedule, int64_t v,
   return at < rows.row.size() ? rows.row[at] : 0;
 }
 
-TickRow RowOf(const Schedule& schedule, const std::vector<ScheduledPass>& tick,
-              const BufferDepths& depths,
+TickRow RowOf(const Schedule& schedule, size_t t, const BufferDepths& depths,
               const std::function<int64_t(Pass, int64_t)>& branch_of) {
   const int64_t stages = schedule.stages, last = schedule.virtual_stages() - 1;
+  const std::vector<ScheduledPass>& tick = schedule.ticks[t];
+  const auto held = static_cast<size_t>(schedule.ticks_held());
   TickRow row;
   for (int64_t k = 0; k < stages; ++k) {
     const ScheduledPass& p = tick[static_cast<size_t>(k)];
     row.insert(row.end(), {branch_of(p.pass, p.stage), p.microbatch, p.stage / stages});
     // From the device before comes the input of the stage after its own.
     const ScheduledPass& before = tick[static_cast<size_t>((k + stages - 1) % stages)];
-    const ScheduledPass& after = tick[static_cast<size_t>((k + 1) % stages)];
+    const ScheduledPass after =
+        t < held ? ScheduledPass()
+                 : schedule.ticks[t - held][static_cast<size_t>((k + 1) % stages)];
     bool takes = before.pass == Pass::kForward && before.stage < last;
     row.insert(row.end(), {before.microbatch, takes ? (before.stage + 1) / stages : -1});
     const bool takes_back = after.pass == Pass::kBackward && after.stage > 0;
@@ -83,7 +86,8 @@ Repetition FindRepetition(const std::vector<TickRow>& rows, size_t columns, size
   for (size_t period = 1; period <= most && begin + 2 * period <= rows.size(); ++period) {
     std::optional<int64_t> step;
     size_t t = begin;
-    while (t + period < rows.size() && IsShifted(rows[t], rows[t + period], columns, idle, step)) ++t;
+    while (t + period < rows.size() && IsShifted(rows[t], rows[t + period], columns, idle, step))
+      ++t;
     size_t times = (t - begin) / period + 1;
     size_t saved = (times - 1) * period;
     if (times >= 2 && saved > (best.times > 0 ? (best.times - 1) * best.period : 0)) {
@@ -103,8 +107,8 @@ TickTable MakeTickTable(const Schedule& schedule, const BufferDepths& depths,
   table.depths = depths;
   const int64_t idle = branch_of(Pass::kNone, 0);
   std::vector<TickRow> rows;
-  for (const auto& tick : schedule.ticks) {
-    rows.push_back(RowOf(schedule, tick, depths, branch_of));
+  for (size_t t = 0; t < schedule.ticks.size(); ++t) {
+    rows.push_back(RowOf(schedule, t, depths, branch_of));
   }
   auto take = [&](size_t begin, size_t count) {
     for (size_t t = begin; t < begin + count; ++t) {
@@ -113,12 +117,11 @@ TickTable MakeTickTable(const Schedule& schedule, const BufferDepths& depths,
   };
   // Rows that chunks share come round when each value has had each of them.
   const int64_t shared = std::max(depths.forward_rows.count, depths.saved_rows.count);
-  const size_t most = static_cast<size_t>(std::max<int64_t>(4, 2 * shared) *
-                                          schedule.virtual_stages());
+  const size_t most =
+      static_cast<size_t>(std::max<int64_t>(4, 2 * shared) * schedule.virtual_stages());
   bool is_open = false;  // the last segment is of rows that do not repeat
   for (size_t t = 0; t < rows.size();) {
-    Repetition found =
-        FindRepetition(rows, static_cast<size_t>(table.columns()), t, most, idle);
+    Repetition found = FindRepetition(rows, static_cast<size_t>(table.columns()), t, most, idle);
     const int64_t first_tick = static_cast<int64_t>(t);
     if (found.times == 0) {
       if (!is_open) table.segments.push_back({first_tick, table.rows(), 0, 0});
@@ -216,8 +219,8 @@ TickNumbers EmitLookup(Builder& b, const TickTable& table, Instruction* values, 
   if (shares_inputs) {
     Instruction* takes =
         b.Compare(ComparisonDirection::kGe, column(TickColumn::kForwardChunk), number(0));
-    result.forward_arrival = b.Select(takes, column(SharedColumn::kForwardArrival),
-                                      number(depths.forward_rows.count));
+    result.forward_arrival =
+        b.Select(takes, column(SharedColumn::kForwardArrival), number(depths.forward_rows.count));
   }
   result.backward_arrival =
       arrival(TickColumn::kBackwardMicrobatch, TickColumn::kBackwardChunk, depths.backward_input);

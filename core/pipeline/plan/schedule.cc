@@ -56,6 +56,24 @@ int64_t PeriodOf(const Schedule& s) {
   return alternates && s.has_backward && s.stages > 1 ? 2 : 1;
 }
 
+// What a device has left to do, and the tick of its latest backward pass.
+struct PassesLeft {
+  int64_t forward = 0, backward = 0, latest_backward = -1;
+};
+
+// Where cotangents are held, neighbours meet after every second tick: stage k meets the next stage
+// in its own half of a turn of four ticks, the stage before in the other half. Forward passes come
+// right before the one meeting, backward passes right after it, and gradients of weights between
+// them and the other. Without forward passes gradients of weights take their place, or any once all
+// cotangents are handed on: so nobody waits for them.
+bool MayRunHeld(const ScheduledPass& p, int64_t tick, const PassesLeft& left) {
+  const bool is_own_half = (tick / 2 + p.stage) % 2 == 0, meets = tick % 2 == 1;
+  if (p.pass == Pass::kForward) return is_own_half && meets;
+  if (p.pass == Pass::kBackward) return !is_own_half && !meets;
+  if (left.forward > 0) return !is_own_half && meets;
+  return is_own_half || (meets && left.backward == 0 && left.latest_backward + 1 < tick);
+}
+
 bool MayRunAt(const Schedule& s, const ScheduledPass& p, int64_t tick, int64_t forwards_left) {
   if (s.stages == 1) return true;
   if (s.kind == ScheduleKind::kGPipe && p.pass == Pass::kBackward && forwards_left > 0)
@@ -79,11 +97,14 @@ bool MayRunAt(const Schedule& s, const ScheduledPass& p, int64_t tick, int64_t f
 void MakeTicks(Schedule& s) {
   Progress progress(s);
   std::vector<size_t> next(s.order.size(), 0);
+  std::vector<PassesLeft> left_of;  // by device
   int64_t forwards_left = 0;
   for (const Order& order : s.order) {
-    forwards_left += std::count_if(order.begin(), order.end(),
-                                   [](const ScheduledPass& p) { return p.pass == Pass::kForward; });
+    left_of.push_back({std::ranges::count(order, Pass::kForward, &ScheduledPass::pass),
+                       std::ranges::count(order, Pass::kBackward, &ScheduledPass::pass)});
+    forwards_left += left_of.back().forward;
   }
+  const auto held = static_cast<double>(s.ticks_held());
   int64_t idle_ticks = 0;
   for (int64_t now = 0;; ++now) {
     std::vector<ScheduledPass> tick(s.order.size());
@@ -92,21 +113,23 @@ void MakeTicks(Schedule& s) {
       if (next[d] == s.order[d].size()) continue;
       left = true;
       const ScheduledPass& p = s.order[d][next[d]];
-      if (progress.Ready(p) > static_cast<double>(now) || !MayRunAt(s, p, now, forwards_left)) {
-        continue;
-      }
+      if (progress.Ready(p, held) > static_cast<double>(now)) continue;
+      const bool may =
+          s.holds_cotangents ? MayRunHeld(p, now, left_of[d]) : MayRunAt(s, p, now, forwards_left);
+      if (!may) continue;
       tick[d] = p;
       any = true;
     }
     if (!left && now % s.period == 0) return;
     idle_ticks = any || !left ? 0 : idle_ticks + 1;
-    CheckInternal(idle_ticks < s.period, "a pipeline schedule waits for itself");
+    CheckInternal(idle_ticks < s.period + s.ticks_held(), "a pipeline schedule waits for itself");
     for (size_t d = 0; d < tick.size(); ++d) {
       if (tick[d].pass == Pass::kNone) continue;
       ++next[d];
       progress.At(tick[d].pass, tick[d].stage, tick[d].microbatch) = static_cast<double>(now) + 1;
+      if (tick[d].pass == Pass::kForward) --left_of[d].forward, --forwards_left;
+      if (tick[d].pass == Pass::kBackward) --left_of[d].backward, left_of[d].latest_backward = now;
     }
-    for (const ScheduledPass& p : tick) forwards_left -= p.pass == Pass::kForward ? 1 : 0;
     s.ticks.push_back(std::move(tick));
   }
 }
@@ -131,8 +154,9 @@ void SetBubble(Simulation& simulation) {
   simulation.bubble_fraction = area > 0 ? (area - busy) / area : 0;
 }
 
-// The order whose ticks take least. What is put off fills gaps where passes are about alike; what
-// is not is done best after the exchange with the neighbours, in ticks of its own.
+// The order whose ticks take least, of those that take equally long one with few exchanges. What is
+// put off fills gaps where passes are about alike; what is not is done best after the exchange with
+// the neighbours, in ticks of its own.
 Schedule BestZeroBubble(Schedule s, PassTimes times, bool puts_off) {
   if (times.forward.empty()) {
     const std::vector<double> alike(static_cast<size_t>(s.stages), 1);
@@ -142,8 +166,11 @@ Schedule BestZeroBubble(Schedule s, PassTimes times, bool puts_off) {
   double least = Progress::kNever;
   for (DeviceOrders& orders : ZeroBubbleOrders(s, times, puts_off)) {
     s.order = std::move(orders);
-    for (int64_t period : {1, 2, 3, 4}) {
-      s.period = s.stages > 1 ? period : 1;
+    for (auto [period, holds] :
+         {std::pair{4, true}, {1, false}, {2, false}, {3, false}, {4, false}}) {
+      if (s.stages == 1 && period > 1) continue;
+      s.period = period;
+      s.holds_cotangents = holds;
       s.ticks.clear();
       MakeTicks(s);
       const double span = SimulateTicks(s, times).span;
@@ -263,12 +290,13 @@ Senders SendersOf(const Schedule& s, int64_t phase) {
   Senders senders{std::vector<bool>(static_cast<size_t>(s.stages), false),
                   std::vector<bool>(static_cast<size_t>(s.stages), false)};
   const int64_t last = s.virtual_stages() - 1;
-  for (size_t t = static_cast<size_t>(phase); t < s.ticks.size();
-       t += static_cast<size_t>(s.period)) {
-    for (size_t d = 0; d < s.ticks[t].size(); ++d) {
-      const ScheduledPass& p = s.ticks[t][d];
-      if (p.pass == Pass::kForward && p.stage < last) senders.forward[d] = true;
-      if (p.pass == Pass::kBackward && p.stage > 0) senders.backward[d] = true;
+  for (int64_t t = 0; t < std::ssize(s.ticks); ++t) {
+    const bool now = t % s.period == phase, late = (t + s.ticks_held()) % s.period == phase;
+    const std::vector<ScheduledPass>& tick = s.ticks[static_cast<size_t>(t)];
+    for (size_t d = 0; d < tick.size(); ++d) {
+      const ScheduledPass& p = tick[d];
+      if (now && p.pass == Pass::kForward && p.stage < last) senders.forward[d] = true;
+      if (late && p.pass == Pass::kBackward && p.stage > 0) senders.backward[d] = true;
     }
   }
   return senders;
@@ -403,9 +431,10 @@ BufferDepths DepthsOf(const Schedule& s) {
     };
     depths.forward_rows = ShareRows(s, begun, of(final_pass));
   }
-  depths.backward_input = depth(
-      0, last - 1, [&](int64_t v, int64_t i) { return begin.At(Pass::kBackward, v + 1, i); },
-      of(Pass::kBackward));
+  const Tick cotangent = [&](int64_t v, int64_t i) {
+    return begin.At(Pass::kBackward, v + 1, i) + static_cast<double>(s.ticks_held());
+  };
+  depths.backward_input = depth(0, last - 1, cotangent, of(Pass::kBackward));
   // Written by a pass of the device itself, before that tick's end.
   auto before = [&](Pass pass) {
     return [&begin, pass](int64_t v, int64_t i) {

@@ -21,7 +21,9 @@
 //   zero-bubble   as 1f1b, and gradients of weights at any; or those have every second tick to
 //                 themselves, after the exchange, and nobody waits for them; or forward passes of
 //                 stage k at ticks t with t - k = 0 modulo 3, backward passes where it is 1; or all
-//                 passes at any tick
+//                 passes at any tick; or what backward passes hand on is held for a tick, so that
+//                 stages k and k + 1 meet at every fourth tick only, as under 1f1b with gradients
+//                 of weights on either side of the meeting
 //
 // Ticks that are idle because of that take no time.
 #ifndef GSHARD_CORE_PIPELINE_PLAN_SCHEDULE_H_
@@ -59,9 +61,12 @@ struct Schedule {
   bool has_recompute = false;
   std::vector<std::vector<ScheduledPass>> order;  // by device
   std::vector<std::vector<ScheduledPass>> ticks;  // by tick, then device; a multiple of `period`
-  int64_t period = 1;  // who hands on to whom depends on the tick modulo this
+  int64_t period = 1;             // who hands on to whom depends on the tick modulo this
+  bool holds_cotangents = false;  // what a backward pass hands on leaves after the next tick
 
   int64_t virtual_stages() const { return stages * repeats; }
+  // The ticks by which what a backward pass hands on leaves late.
+  int64_t ticks_held() const { return holds_cotangents ? 1 : 0; }
 };
 
 // Devices that hand on a value at ticks of one phase (the tick modulo the schedule's period).
@@ -100,7 +105,7 @@ struct SimulatedPass {
 // Times are in seconds.
 struct Simulation {
   std::vector<std::vector<SimulatedPass>> devices;
-  double span = 0;             // from the first pass to the end of the last
+  double span = 0;  // from the first pass to the end of the last
   // Sum of the idle seconds of all devices, divided by (number of devices x span). Of a shifting
   // buffer idle means computing on padding, and the span is that of its ticks, without the layers
   // outside it.

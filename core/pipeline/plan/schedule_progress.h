@@ -27,15 +27,16 @@ class Progress {
   double ArrivalOf(const ScheduledPass& p) {
     return p.stage == 0 ? 0 : At(Pass::kForward, p.stage - 1, p.microbatch);
   }
-  // When all that a pass needs is done; kNever: not yet known.
-  double Ready(const ScheduledPass& p) {
+  // When all that a pass needs is done; kNever: not yet known. Where cotangents are held, `Ready`
+  // of ticks has them `held` later.
+  double Ready(const ScheduledPass& p, double held = 0) {
     const int64_t last = s_.virtual_stages() - 1;
     switch (p.pass) {
       case Pass::kForward:
         return ArrivalOf(p);
       case Pass::kBackward: {
         double ready = 0;
-        if (p.stage < last) ready = At(Pass::kBackward, p.stage + 1, p.microbatch);
+        if (p.stage < last) ready = At(Pass::kBackward, p.stage + 1, p.microbatch) + held;
         if (s_.has_recompute) return std::max(ready, At(Pass::kRecompute, p.stage, p.microbatch));
         if (p.stage < last || s_.has_forward_of_last) {
           return std::max(ready, At(Pass::kForward, p.stage, p.microbatch));

@@ -34,6 +34,13 @@ void CheckTable(const Schedule& s) {
         CHECK(there[3] == p.microbatch);
         CHECK(there[4] == (p.stage + 1) / s.stages);
       }
+      if (p.pass == Pass::kBackward && p.stage > 0) {
+        const int64_t to = (p.stage - 1) % s.stages;
+        const auto then = static_cast<int64_t>(t) + s.ticks_held();
+        std::vector<int64_t> there = LookUp(table, then, to);
+        CHECK(there[5] == p.microbatch);
+        CHECK(there[6] == (p.stage - 1) / s.stages);
+      }
     }
   }
 }
