@@ -4,6 +4,11 @@ Equal dense layers (or a Transformer's without embedding and softmax, samples/pa
 without recomputation, so that stages are alike. Bounds: gpipe and 1f1b (K-1)/(M+K-1) + .005, zero-bubble (K-1)/(3M+K-1) + .01 and no
 more than 1f1b, interleaved and shift with R chunks (K-1)/(RM+K-1) + .01. Interleaved and zero-bubble want M >= K.
 
+The formula of zero-bubble has F = B = W, the times of a micro-batch's forward pass, backward pass and gradients of weights.
+With those of the program, means over its stages, it is (K-1)(F+B-W) / (M(F+B+W) + (K-1)(F+B-W)), the column "own". For M = K
+no order is better: the last stage runs K forward and K backward passes by turns, the first cotangent and the last go K-1 stages,
+so a step takes at least (2K-1)(F+B) + W.
+
 usage: pipeline_bubbles.py [--model dense|transformer] [--layers N] [--only SCHEDULE] [--stages K] [--show]
 
 needs the built programs on PATH, and JAX
@@ -12,6 +17,7 @@ import argparse
 import itertools
 import json
 import pathlib
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -54,6 +60,14 @@ def bound(k, m, schedule):
     return (k - 1) / (chunks * m + k - 1), .005 if schedule in ("gpipe", "1f1b") else .01
 
 
+def own_bound(k, m, passes):
+    """Zero-bubble's formula with the passes' times, which are not alike."""
+    f, b, w = (statistics.fmean(p["time_s"] for p in passes if p["name"].endswith(end))
+               for end in ("_forward", "_backward", "_weight_gradients"))
+    idle = (k - 1) * (f + b - w)
+    return idle / (m * (f + b + w) + idle)
+
+
 def pipeline_of(program, work, k, m, schedule):
     """gshard-cost's section on the pipeline."""
     out = work / "pipelined.hlo"
@@ -72,7 +86,7 @@ def main():
     parser.add_argument("--show", action="store_true", help="times of passes, too")
     flags = parser.parse_args()
     above = 0
-    print(f"{'K':>2} {'M':>3} {'schedule':12} {'bubble':>7} {'formula':>8} {'above':>7}   busiest stage / least, transfers / span, planned")
+    print(f"{'K':>2} {'M':>3} {'schedule':12} {'bubble':>7} {'formula':>8} {'above':>7}   {'own':>6}  busiest stage / least, transfers / span, planned")
     with tempfile.TemporaryDirectory() as name:
         work, programs, of_1f1b = pathlib.Path(name), {}, {}
         for k, m, schedule in combinations():
@@ -87,7 +101,8 @@ def main():
             fails = bubble > formula + slack or (schedule == "zero-bubble" and bubble > of_1f1b.get((k, m), 1) + 1e-9)
             above += fails
             busy = [stage["busy_s"] for stage in cost["stages"]]
-            print(f"{k:2} {m:3} {schedule:12} {bubble:7.4f} {formula:8.4f} {bubble - formula:7.4f} {'!' if fails else ' '} "
+            own = own_bound(k, m, cost["passes"]) if cost["schedule"] == "zero-bubble" else formula
+            print(f"{k:2} {m:3} {schedule:12} {bubble:7.4f} {formula:8.4f} {bubble - formula:7.4f} {'!' if fails else ' '} {own:6.4f} "
                   f"{max(busy) / min(busy):6.3f}, {cost['transfer_s'] / cost['span_s']:6.3f} {cost['planned_bubble_share']:.4f}", flush=True)
             if flags.show:
                 print("     " + ", ".join(f"{p['name']} {1e3 * p['time_s']:.3f}" for p in cost["passes"]))
