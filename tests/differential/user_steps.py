@@ -1,6 +1,6 @@
 """Training steps as JAX's users write them, for the pipeliner: name -> StableHLO of 8 devices, as JAX prints it.
 
-optax, flax, nnx and equinox; data, tensor (2) and ZeRO-1 parallel; layers one by one and scanned; checkpoints by policy and by name;
+optax, flax, nnx, haiku and equinox; data, tensor (2) and ZeRO-1 parallel; layers one by one and scanned; checkpoints by policy and by name;
 shard_map in the layers; mixed precision; explicit out_shardings with donation; frozen weights; low-rank adapters.
 """
 import os
@@ -12,6 +12,7 @@ import functools
 
 import equinox as eqx
 import flax.linen as nn
+import haiku as hk
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -294,6 +295,31 @@ def flax_adamw():
 @step
 def flax_checkpointed_tensor_parallel():
     return flax_step(FlaxDecoder(True), optax.sgd(1e-2), by_model)
+
+
+def haiku_block(x):
+    y = hk.LayerNorm(-1, True, True)(x)
+    mask = jnp.tril(jnp.ones((1, 1, LENGTH, LENGTH), bool))
+    x += hk.MultiHeadAttention(HEADS, WIDTH // HEADS, w_init=hk.initializers.VarianceScaling(), model_size=WIDTH)(y, y, y, mask)
+    return x + hk.Linear(WIDTH)(jax.nn.gelu(hk.Linear(HIDDEN)(hk.LayerNorm(-1, True, True)(x))))
+
+
+def haiku_step(blocks, optimizer, spec=whole):
+    """`blocks`: a haiku function that applies all of them."""
+    net = hk.without_apply_rng(hk.transform(
+        lambda words: hk.Linear(WORDS)(hk.LayerNorm(-1, True, True)(blocks(hk.Embed(WORDS, WIDTH)(words))))))
+    parameters = jax.eval_shape(net.init, jax.random.PRNGKey(0), jnp.zeros((1, LENGTH), jnp.int32))
+    return optax_step(lambda p, words: cross_entropy(net.apply(p, words), words), optimizer, parameters, spec)
+
+
+@step
+def haiku_adam():
+    return haiku_step(lambda x: functools.reduce(lambda x, _: haiku_block(x), range(LAYERS), x), optax.adam(1e-3))
+
+
+@step
+def haiku_layer_stack_tensor_parallel():
+    return haiku_step(lambda x: hk.experimental.layer_stack(LAYERS)(haiku_block)(x), optax.sgd(1e-2, momentum=.9), by_model)
 
 
 def regression_step(apply, parameters):
