@@ -19,17 +19,25 @@ Expected<BestPipeline> Emit(const Module& module, const PipelineOptions& options
   return made;
 }
 
-// With its cost.
-Expected<BestPipeline> Try(const Module& module, const PipelineOptions& options,
-                           const PassTimes* times = nullptr) {
-  Expected<BestPipeline> made = Emit(module, options, times);
-  if (!made) return made;
-  Expected<EmittedCost> cost = CostOfEmitted(*made->program, options.stages, options.chip);
+// Sets its cost.
+Expected<void> Price(BestPipeline& made, const PipelineOptions& options) {
+  Expected<EmittedCost> cost = CostOfEmitted(*made.program, options.stages, options.chip);
   if (!cost) return Fail(std::move(cost.error()));
-  const int64_t exchanges = std::max<int64_t>(1, ExchangesOf(made->plan.schedule));
+  const int64_t exchanges = std::max<int64_t>(1, ExchangesOf(made.plan.schedule));
   cost->passes.exchange = cost->transfer_s / static_cast<double>(exchanges);
-  made->plan.emitted = *std::move(cost);
+  made.plan.emitted = *std::move(cost);
+  return {};
+}
+
+Expected<BestPipeline> EmitAndPrice(const Module& module, const PipelineOptions& options) {
+  Expected<BestPipeline> made = Emit(module, options);
+  if (!made) return made;
+  if (auto priced = Price(*made, options); !priced) return Fail(std::move(priced.error()));
   return made;
+}
+
+bool HasSameTicks(const Schedule& a, const Schedule& b) {
+  return a.ticks == b.ticks && a.period == b.period && a.holds_cotangents == b.holds_cotangents;
 }
 
 }  // namespace
@@ -54,7 +62,7 @@ Expected<BestPipeline> PipelineByBest(const Module& module, const PipelineOption
     TriedSchedule& tried = all.emplace_back();
     tried.kind = kind;
     tried.repeats = StagesOfDevice(with);
-    Expected<BestPipeline> made = Try(module, with);
+    Expected<BestPipeline> made = EmitAndPrice(module, with);
     if (!made) {
       tried.error = made.error().message;
       if (!first_error) first_error = std::move(made.error());
@@ -63,8 +71,12 @@ Expected<BestPipeline> PipelineByBest(const Module& module, const PipelineOption
     if (kind == ScheduleKind::kZeroBubble && options.stages > 1) {
       // Which of its orders waits least depends on small differences between passes: those that
       // store what is kept, and those that load it, take longer than their operations alone.
-      Expected<BestPipeline> again = Try(module, with, &made->plan.emitted->passes);
-      if (again && rank(*again->plan.emitted) < rank(*made->plan.emitted)) made = std::move(again);
+      Expected<BestPipeline> again = Emit(module, with, &made->plan.emitted->passes);
+      const bool is_other = again && !HasSameTicks(again->plan.schedule, made->plan.schedule);
+      if (is_other && Price(*again, with) &&
+          rank(*again->plan.emitted) < rank(*made->plan.emitted)) {
+        made = std::move(again);
+      }
     }
     tried.cost = made->plan.emitted;
     tried.fits = tried.cost->peak_bytes <= limit;
