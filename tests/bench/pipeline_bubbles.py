@@ -5,9 +5,9 @@ without recomputation, so that stages are alike. Bounds: gpipe and 1f1b (K-1)/(M
 more than 1f1b, interleaved and shift with R chunks (K-1)/(RM+K-1) + .01. Interleaved and zero-bubble want M >= K.
 
 The formula of zero-bubble has F = B = W, the times of a micro-batch's forward pass, backward pass and gradients of weights.
-With those of the program, means over its stages, it is (K-1)(F+B-W) / (M(F+B+W) + (K-1)(F+B-W)), the column "own". For M = K
-no order is better: the last stage runs K forward and K backward passes by turns, the first cotangent and the last go K-1 stages,
-so a step takes at least (2K-1)(F+B) + W.
+With those of the program, means over its stages, a step takes M(F+B+W) + (K-1)(F+B-W), for M = K in any order: the last stage
+runs K forward and K backward passes by turns, the first cotangent and the last go K-1 stages, in all (2K-1)(F+B) + W. The column
+"own" is the bubble with these times, and with what the busiest stage, the last with its loss, takes longer than others.
 
 usage: pipeline_bubbles.py [--model dense|transformer] [--layers N] [--only SCHEDULE] [--stages K] [--show]
 
@@ -60,12 +60,14 @@ def bound(k, m, schedule):
     return (k - 1) / (chunks * m + k - 1), .005 if schedule in ("gpipe", "1f1b") else .01
 
 
-def own_bound(k, m, passes):
-    """Zero-bubble's formula with the passes' times, which are not alike."""
-    f, b, w = (statistics.fmean(p["time_s"] for p in passes if p["name"].endswith(end))
+def own_bound(k, m, schedule, cost):
+    """The formula with the program's own times: passes that are not alike, and stages that are not quite."""
+    busy = [stage["busy_s"] for stage in cost["stages"]]
+    if cost["schedule"] != "zero-bubble":
+        return 1 - (1 - bound(k, m, schedule)[0]) * statistics.fmean(busy) / max(busy)
+    f, b, w = (statistics.fmean(p["time_s"] for p in cost["passes"] if p["name"].endswith(end))
                for end in ("_forward", "_backward", "_weight_gradients"))
-    idle = (k - 1) * (f + b - w)
-    return idle / (m * (f + b + w) + idle)
+    return 1 - statistics.fmean(busy) / (max(busy) + (k - 1) * (f + b - w))
 
 
 def pipeline_of(program, work, k, m, schedule):
@@ -101,7 +103,7 @@ def main():
             fails = bubble > formula + slack or (schedule == "zero-bubble" and bubble > of_1f1b.get((k, m), 1) + 1e-9)
             above += fails
             busy = [stage["busy_s"] for stage in cost["stages"]]
-            own = own_bound(k, m, cost["passes"]) if cost["schedule"] == "zero-bubble" else formula
+            own = own_bound(k, m, schedule, cost)
             print(f"{k:2} {m:3} {schedule:12} {bubble:7.4f} {formula:8.4f} {bubble - formula:7.4f} {'!' if fails else ' '} {own:6.4f} "
                   f"{max(busy) / min(busy):6.3f}, {cost['transfer_s'] / cost['span_s']:6.3f} {cost['planned_bubble_share']:.4f}", flush=True)
             if flags.show:
