@@ -243,10 +243,7 @@ class Propagation {
     bool any = false;
     for (const Candidate& candidate : candidates_) any |= Take(op, candidate, direction);
     if (!any) return;
-    const size_t by = IsSettled(op) ? index : kNobody;
-    for (size_t i = 0; i < op.views.size(); ++i) {
-      if (grown_[i] != 0 && !IsWrittenBefore(op, i)) Write(op, i, by);
-    }
+    Write(op, IsSettled(op) ? index : kNobody);
   }
 
   void SortCandidates(const Operation& op) {
@@ -271,10 +268,18 @@ class Propagation {
     for (size_t i = 0; i < op.views.size(); ++i) {
       if (op.views[i].inside) return false;
       for (size_t k = 0; k < i; ++k) {
-        if (op.views[k].tensor == op.views[i].tensor) return false;
+        if (op.views[k].tensor == op.views[i].tensor || AreGrouped(op.views[k], op.views[i])) {
+          return false;
+        }
       }
     }
     return true;
+  }
+
+  bool AreGrouped(const View& a, const View& b) const {
+    if (group_of_.empty()) return false;
+    const int group = group_of_[At(a.tensor)];
+    return group >= 0 && group == group_of_[At(b.tensor)];
   }
 
   // Has an operand before it, which is the same value, taken something? What this one would take
@@ -282,6 +287,15 @@ class Propagation {
   bool IsWrittenBefore(const Operation& op, size_t index) const {
     for (size_t i = 0; i < index; ++i) {
       if (grown_[i] != 0 && op.views[i].tensor == op.views[index].tensor) return true;
+    }
+    return false;
+  }
+
+  // Has a tensor behind it, which is to have the same sharding, been written? The last one's
+  // sharding becomes the group's, and what this one would take did not know of it.
+  bool IsAlignedBehind(const Operation& op, size_t index) const {
+    for (size_t i = index + 1; i < op.views.size(); ++i) {
+      if (grown_[i] != 0 && AreGrouped(op.views[i], op.views[index])) return true;
     }
     return false;
   }
@@ -431,14 +445,24 @@ class Propagation {
   }
 
   // `by`: the operation's index, if another visit is of no use.
-  void Write(const Operation& op, size_t index, size_t by) {
-    const View& view = op.views[index];
+  void Write(const Operation& op, size_t by) {
+    for (size_t i = op.views.size(); i-- > 0;) {
+      if (grown_[i] == 0) continue;
+      const View& view = op.views[i];
+      grown_[i] = !IsWrittenBefore(op, i) && !IsAlignedBehind(op, i) &&
+                  WriteBack(*op.relation, i, projection_, view, *graph_.axes, TensorOf(op, i));
+    }
+    for (size_t i = 0; i < op.views.size(); ++i) {
+      if (grown_[i] != 0) Announce(op, i, by);
+    }
+  }
+
+  void Announce(const Operation& op, size_t index, size_t by) {
     Tensor& tensor = TensorOf(op, index);
-    if (!WriteBack(*op.relation, index, projection_, view, *graph_.axes, tensor)) return;
     if (tensor.mesh == nullptr) tensor.mesh = graph_.mesh;
     if (growths_ != nullptr) Record(op, index);
-    Queue(view.tensor, by);
-    const int group = group_of_.empty() ? -1 : group_of_[At(view.tensor)];
+    Queue(op.views[index].tensor, by);
+    const int group = group_of_.empty() ? -1 : group_of_[At(op.views[index].tensor)];
     if (group >= 0) AlignGroup(graph_.groups[At(group)]);
   }
 

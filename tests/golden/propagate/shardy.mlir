@@ -170,3 +170,32 @@ module @taking_turns attributes {mhlo.num_partitions = 8 : i32} {
     return %0, %1 : tensor<8x8xf32>, tensor<8x8xf32>
   }
 }
+// -----
+// RUN: gshard-opt propagate %s
+// One visit gives "a" to %x (its batch dim 3) and to the product (batch dim 0), which are to be alike: the product leads,
+// being the last one written.
+// CHECK-DAG: %x = {{.*}} sharding={mesh['a'=2], [{'a'}, {}, {}, {}]}
+// CHECK-DAG: ROOT %dot_general.0 = {{.*}} sharding={mesh['a'=2], [{'a'}, {}, {}, {}]}
+module @grouped_operand_and_result attributes {mhlo.num_partitions = 2 : i32} {
+  sdy.mesh @mesh = <["a"=2]>
+  func.func public @main(%x: tensor<12x1x1x12xf32>, %y: tensor<12x12x12xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"a"}, {}, {}]>}) -> tensor<12x1x1x12xf32> {
+    sdy.sharding_group %x group_id=0 : tensor<12x1x1x12xf32>
+    %0 = stablehlo.dot_general %x, %y, batching_dims = [3] x [0], contracting_dims = [0] x [1] : (tensor<12x1x1x12xf32>, tensor<12x12x12xf32>) -> tensor<12x1x1x12xf32>
+    sdy.sharding_group %0 group_id=0 : tensor<12x1x1x12xf32>
+    return %0 : tensor<12x1x1x12xf32>
+  }
+}
+// -----
+// RUN: gshard-opt propagate %s
+// Of two operands that are to be alike the second one leads.
+// CHECK-DAG: %x = {{.*}} sharding={mesh['a'=2], [{}, {'a'}, {}]}
+// CHECK-DAG: %y = {{.*}} sharding={mesh['a'=2], [{}, {'a'}, {}]}
+module @grouped_operands attributes {mhlo.num_partitions = 2 : i32} {
+  sdy.mesh @mesh = <["a"=2]>
+  func.func public @main(%x: tensor<12x12x12xf32>, %y: tensor<12x12x12xf32>) -> (tensor<12x12x12xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"a"}, {}, {}]>}) {
+    sdy.sharding_group %x group_id=0 : tensor<12x12x12xf32>
+    sdy.sharding_group %y group_id=0 : tensor<12x12x12xf32>
+    %0 = stablehlo.dot_general %x, %y, batching_dims = [0] x [1], contracting_dims = [2] x [0] : (tensor<12x12x12xf32>, tensor<12x12x12xf32>) -> tensor<12x12x12xf32>
+    return %0 : tensor<12x12x12xf32>
+  }
+}
