@@ -2,8 +2,8 @@
 
   python tests/differential/tpu_propagation.py [FILE ...]
 
-FILE: HLO or StableHLO text with shardings for 2 to 256 devices; by default the corpus (the folder GSHARD_CORPUS) and the
-samples, over their meshes of 8 and 256 devices. Of each are compared
+FILE: HLO or StableHLO text with shardings for 2 to 256 devices; by default the corpus (the folder GSHARD_CORPUS), the
+StableHLO texts of the folder GSHARD_MODELS, and the samples, over their meshes of 8 and 256 devices. Of each are compared
 
 - the graph that XLA's propagation had itself: the text before its pass goes through ours, value by value. Over all files
   together at least 99.9 %, and 99 % of each. Scalars that are replicated for one and have no sharding for the other are
@@ -15,6 +15,7 @@ samples, over their meshes of 8 and 256 devices. Of each are compared
 Needs jaxlib and libtpu in Python (`pip install jax==0.10.2 jaxlib==0.10.2 libtpu`), no TPU; without them it says so and
 passes. GSHARD_SHOWN: how many differences of a file are printed (default 3).
 """
+import glob
 import importlib.util
 import os
 import re
@@ -113,6 +114,8 @@ def main():
     files = sys.argv[1:]
     if not files and os.environ.get("GSHARD_CORPUS"):
         files = samples.corpus_files(os.environ["GSHARD_CORPUS"])
+    if not sys.argv[1:] and os.environ.get("GSHARD_MODELS"):
+        files += sorted(glob.glob(os.path.join(os.environ["GSHARD_MODELS"], "*.mlir")))
     for file in files:
         comparison.check_file(comparison.tally, os.path.basename(file), file)
     if not sys.argv[1:]:
