@@ -1,8 +1,8 @@
 """Traces as their readers take them: Perfetto's of the predicted step and of a run, Chakra's of each device.
 
 usage: traces.py BIN_DIR, from the top of the checkout. Files are decoded here, field by field. Where the packages `protobuf` and
-`perfetto` are, the protobuf library decodes them too, by Perfetto's own schema and by Chakra's as it is written down below, and
-Perfetto's trace processor queries what it has loaded, if its program can be had.
+`perfetto` are, the protobuf library decodes them too, by Perfetto's own schema and by Chakra's as it is written down below.
+Perfetto's trace processor queries what it has loaded, if it can be had (trace_processor.py).
 """
 import collections
 import json
@@ -13,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import trace_processor
 
 BIN = os.path.abspath(sys.argv[1])
 COST, OPT, RUN = (os.path.join(BIN, name) for name in ("gshard-cost", "gshard-opt", "gshard-run"))
@@ -305,7 +307,7 @@ def chakra_of_many(folder):
 
 
 def by_protobuf(folder):
-    """What the protobuf library says of the files, and Perfetto's trace processor."""
+    """What the protobuf library says of the files."""
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
         from perfetto.protos.perfetto.trace import perfetto_trace_pb2
@@ -340,15 +342,32 @@ def by_protobuf(folder):
     own = read_nodes(path)
     check([(n.id, n.name, n.type) for n in read[-len(own):]] == [n[:3] for n in own], "protobuf reads the same nodes")
     check([list(n.ctrl_deps) + list(n.data_deps) for n in read[-len(own):]] == [n[3] for n in own], "..and what they wait for")
-    try:
-        from perfetto.trace_processor import TraceProcessor
-        with TraceProcessor(trace=f"{folder}/step.pftrace") as processor:
-            count = next(iter(processor.query("select count(*) as n from slice"))).n
-            check(count == len(Trace(f"{folder}/step.pftrace").slices), f"the trace processor has {count} slices")
-            errors = next(iter(processor.query("select coalesce(sum(value), 0) as n from stats where severity = 'error'"))).n
-            check(errors == 0, f"the trace processor found {errors} errors")
-    except Exception as error:  # it fetches its program when it is first used
-        print("SKIPPED: Perfetto's trace processor:", str(error).splitlines()[0][:60])
+
+
+def by_trace_processor(folder):
+    """Perfetto's trace processor finds in the traces what was read of them here, and no errors."""
+    for name in ("step", "run"):
+        path = f"{folder}/{name}.pftrace"
+        try:
+            processor = trace_processor.load(path)
+        except (OSError, subprocess.CalledProcessError) as error:
+            print("SKIPPED: Perfetto's trace processor:", str(error)[:80])
+            return
+        own = Trace(path)
+        slices = processor.query("select s.name, ts, dur, t.name from slice s join track t on s.track_id = t.id")
+        expected = [[text, str(begin), str(end - begin), own.tracks[track][0]] for track, begin, end, text, _ in own.slices]
+        check(sorted(slices) == sorted(expected), f"{name}: slices of the trace processor: {slices[:3]}, {expected[:3]}")
+        counters = processor.query("select t.name, count(*), printf('%.12g', max(value)) "
+                                   "from counter c join track t on c.track_id = t.id group by t.name")
+        expected = {own.tracks[track][0]: values for track, values in own.counters.items()}
+        check({row[0]: (int(row[1]), row[2]) for row in counters} ==
+              {text: (len(values), f"{max(value for _, value in values):.12g}") for text, values in expected.items()},
+              f"{name}: counters of the trace processor: {counters}")
+        flows = int(processor.query("select count(*) from flow")[0][0])
+        members = collections.Counter(number for *_, numbers in own.slices for number in numbers)
+        check(flows == sum(count - 1 for count in members.values()), f"{name}: {flows} arrows, {members}")
+        errors = processor.query("select name, value from stats where severity in ('error', 'data_loss') and value > 0")
+        check(not errors, f"{name}: the trace processor found {errors}")
 
 
 def main():
@@ -357,6 +376,7 @@ def main():
         perfetto_of_runs(folder)
         chakra_of_programs(folder)
         by_protobuf(folder)
+        by_trace_processor(folder)
         chakra_of_many(folder)
     print(f"{passed} passed, {failed} failed")
     return failed != 0

@@ -17,6 +17,7 @@ import json
 import os
 import random
 import re
+import resource
 import shlex
 import subprocess
 import sys
@@ -168,18 +169,24 @@ def endings(rng, files, count):
     return found
 
 
+def processor_seconds():
+    """Of all commands that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def reduce(path, rule, out):
-    """(instructions before, after, seconds), or what went wrong."""
+    """(instructions before, after, tests, seconds, seconds of processors), or what went wrong."""
     command = " ".join(map(shlex.quote, (sys.executable, os.path.abspath(__file__), "--shows", json.dumps(rule)))) + " {}"
-    start = time.monotonic()
+    start, processor = time.monotonic(), processor_seconds()
     done = inject_faults.run("gshard-opt", "reduce", path, "--test", command, "-o", out)
-    seconds = time.monotonic() - start
+    seconds, processor = time.monotonic() - start, processor_seconds() - processor
     if done.returncode:
         return done.stderr.strip()
     if not shows(out, rule):
         return "the result does not show the fault"
     counts = re.search(r"(\d+) instructions of (\d+), by (\d+) tests", done.stderr)
-    return int(counts.group(2)), int(counts.group(1)), int(counts.group(3)), seconds
+    return int(counts.group(2)), int(counts.group(1)), int(counts.group(3)), seconds, processor
 
 
 def main():
@@ -209,10 +216,11 @@ def main():
             if isinstance(result, str):
                 print(f"FAIL {what}: {result}", flush=True)
                 continue
-            before, after, tests, seconds = result
+            before, after, tests, seconds, processor = result
             good = after <= SMALL and seconds < SECONDS
             passed += good
-            print(f"{'ok' if good else 'FAIL'} {what}: {after} of {before} by {tests} tests in {seconds:.1f} s", flush=True)
+            print(f"{'ok' if good else 'FAIL'} {what}: {after} of {before} by {tests} tests in {seconds:.1f} s, "
+                  f"{processor:.1f} s of processor time", flush=True)
         chosen = sum(options.only in name for name, _ in faults)
     print(f"{passed} passed, {chosen - passed} failed")
     sys.exit(passed < chosen or not chosen)

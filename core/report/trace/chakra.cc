@@ -212,8 +212,10 @@ class TraceOfClass {
 
   int64_t node_count() const { return nodes_; }  // of what was written last, all of its file
 
-  std::string Of(uint32_t device) {
-    std::string out = common_;
+  // Valid until the next call: files of hundreds of KiB would each be a new mapping.
+  const std::string& Of(uint32_t device) {
+    std::string& out = file_;
+    out.assign(common_);
     nodes_ = common_nodes_;
     uint64_t last = kNone;  // the communication before this one
     for (size_t i = 0; i < step_.nodes.size(); ++i) {
@@ -351,7 +353,7 @@ class TraceOfClass {
   // the numbers of nodes have 32 bits).
   std::vector<std::unordered_map<uint64_t, std::string>> of_groups_;
   std::vector<int64_t> durations_, flops_, bytes_;  // by node
-  std::string common_;
+  std::string common_, file_;
   int64_t common_nodes_ = 0, nodes_ = 0;
 };
 
@@ -377,7 +379,7 @@ Expected<ChakraSummary> WriteChakra(const Module& module, const PricedStep& pric
       if (!devices.empty() && std::ranges::find(devices, int64_t{device}) == devices.end()) {
         continue;
       }
-      const std::string bytes = trace.Of(device);
+      const std::string& bytes = trace.Of(device);
       ++summary.traces;
       summary.nodes += trace.node_count();
       summary.bytes += static_cast<int64_t>(bytes.size());
