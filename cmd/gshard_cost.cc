@@ -74,7 +74,10 @@ double ReadHeadRoom(const std::string& text) {
 Expected<std::optional<Budget>> ReadBudget(const Flags& flags) {
   if (flags.check.empty()) return std::nullopt;
   Expected<std::string> text = ReadFile(flags.check);
-  if (!text) return Fail(std::move(text.error()));
+  if (!text) {
+    if (text.error().hint.empty()) text.error().hint = "--write-budget writes one";
+    return Fail(std::move(text.error()));
+  }
   Expected<Budget> budget = ParseBudget(*text, flags.check);
   if (!budget) return Fail(std::move(budget.error()));
   return std::move(*budget);

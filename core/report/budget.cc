@@ -2,7 +2,7 @@
 
 #include "core/report/budget.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -30,17 +30,6 @@ tl::unexpected<Diagnostic> Error(const char* code, const std::string& file, std:
   Diagnostic error = MakeError(code, std::move(message), std::move(hint));
   error.file = file;
   return Fail(std::move(error));
-}
-
-bool IsKind(const std::string& name) {
-  return std::any_of(kKinds.begin(), kKinds.end(),
-                     [&](Opcode kind) { return OpcodeName(kind) == name; });
-}
-
-std::string KindNames() {
-  std::string names;
-  for (Opcode kind : kKinds) names += fmt::format("{}, ", OpcodeName(kind));
-  return names + "* for all";
 }
 
 // A bound: a number that can be one.
@@ -93,9 +82,10 @@ Expected<Budget> Read(const Json& document, const std::string& file) {
     }
   }
   for (const auto& [kind, bound] : budget.collectives) {
-    if (kind != kAll && !IsKind(kind)) {
+    const std::vector<std::string>& kinds = CollectiveKinds();
+    if (kind != kAll && std::ranges::find(kinds, kind) == kinds.end()) {
       return Error("E-COST-021", file, fmt::format("no collective is called '{}'", kind),
-                   "collectives are " + KindNames());
+                   fmt::format("collectives are {}, * for all", fmt::join(kinds, ", ")));
     }
   }
   return budget;
@@ -119,6 +109,15 @@ double RoundedUp(double value) {
 }
 
 }  // namespace
+
+const std::vector<std::string>& CollectiveKinds() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> of_opcodes;
+    for (Opcode kind : kKinds) of_opcodes.emplace_back(OpcodeName(kind));
+    return of_opcodes;
+  }();
+  return names;
+}
 
 Expected<Budget> ParseBudget(std::string_view json, const std::string& file) {
   try {

@@ -27,6 +27,9 @@ struct Budget {
   std::string chip;
 };
 
+// Of collectives, as budgets and conditions name them: "all-gather", ..
+const std::vector<std::string>& CollectiveKinds();
+
 // Unknown keys and kinds of collectives, and what is no number, are errors (E-COST-021) of `file`.
 Expected<Budget> ParseBudget(std::string_view json, const std::string& file);
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import yaml
 from flax import nnx
 from jax import export
-from jax.sharding import AbstractMesh, PartitionSpec
+from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
 import gshard
 import gshard.testing
@@ -68,6 +68,19 @@ def keyword_arguments():
     check(report.flops_per_device >= 2 * 64**3, "keyword arguments")
 
 
+def shardings_without_devices():
+    """On an AbstractMesh JAX lowers for a platform that is named only."""
+    mesh = AbstractMesh((2, 4), ("data", "model"))
+    specs = {"wi": PartitionSpec(None, "model"), "wo": PartitionSpec("model")}
+    shardings = {name: NamedSharding(mesh, spec) for name, spec in specs.items()}, NamedSharding(mesh, PartitionSpec("data"))
+    jitted = jax.jit(mlp, in_shardings=shardings)
+    sharded = jax.tree.map(lambda shape, sharding: jax.ShapeDtypeStruct(shape.shape, shape.dtype, sharding=sharding), ARGS, shardings)
+    for name, program in {"jitted": (jitted, *ARGS), "traced": (jitted.trace(*ARGS),), "arguments": (mlp, *sharded)}.items():
+        report = gshard.cost(*program, chip="tpu-v5p")
+        check(report.devices == 8 and [each.kind for each in report.collectives] == ["all-reduce"],
+              f"{name} on an AbstractMesh: {report.collectives}")
+
+
 def flax_modules():
     class Model(nnx.Module):
         def __init__(self, rngs):
@@ -104,7 +117,7 @@ def samples():
 
 
 def main():
-    for part in (forms, keyword_arguments, flax_modules, assertions, samples):
+    for part in (forms, keyword_arguments, shardings_without_devices, flax_modules, assertions, samples):
         part()
     print(f"{passed} passed, {failed} failed")
     sys.exit(failed > 0)

@@ -166,6 +166,7 @@ class Answers(unittest.TestCase):
             self.assertEqual((report.ok, report.verify.ok, report.verify.status), (False, False, "mismatch"))
             with self.assertRaisesRegex(AssertionError, "y"):
                 testing.assert_verifies(wrong, flags=["--reference", str(whole)])
+            self.assertIn("verify: mismatch, 1 output", str(report))
             gshard.run(MLP, outputs=pathlib.Path(folder) / "o.npz", seed=3)
             self.assertTrue((pathlib.Path(folder) / "o.npz").exists())
 
@@ -181,6 +182,17 @@ class Answers(unittest.TestCase):
             self.skipTest("this gshard-opt has no auto")
         plans = gshard.auto(MLP, mesh={"data": 2, "model": 4}, flags=["--time-limit", "5s"])
         self.assertTrue(plans.best and plans.text.startswith("HloModule"))
+        self.assertIn("data=2,model=4", str(plans))
+
+    def test_sweeps(self):
+        rules = {"^x$": ("data",), "^wi$": (None, "model")}
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "mlp.rules"
+            file.write_text("^x$=data,_\n^wi$=_,model\n")
+            by_file, by_name = (gshard.sweep(MLP, mesh="data=1..4,model=2", rules=each) for each in (file, rules))
+        self.assertEqual(by_file, by_name)
+        self.assertEqual(len(str(by_name).splitlines()), 2 + 3)
+        self.assertEqual([point.batch for point in gshard.sweep(MLP, batch="512,1024").points], [512, 1024])
 
 
 class Failures(unittest.TestCase):

@@ -100,16 +100,24 @@ def _name_of(program: Any) -> str:
 
 
 def _lower(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    lower = getattr(function, "lower", None)
-    if callable(lower):
-        return lower(*args, **kwargs)
-    if not callable(function) or isinstance(function, type):
-        raise UsageError(f"a {type(function).__name__} is neither a program nor a function")
+    if not callable(getattr(function, "lower", None)):
+        if not callable(function) or isinstance(function, type):
+            raise UsageError(f"a {type(function).__name__} is neither a program nor a function")
+        try:
+            import jax  # only here: whoever has a function to lower has it
+        except ImportError as error:
+            raise UsageError(f"to lower {_name_of(function)}, which is not jitted, takes jax: {error}") from error
+        function = jax.jit(function)
     try:
-        import jax  # only here: whoever has a function to lower has it
-    except ImportError as error:
-        raise UsageError(f"to lower {_name_of(function)}, which is not jitted, takes jax: {error}") from error
-    return jax.jit(function).lower(*args, **kwargs)
+        return function.lower(*args, **kwargs)
+    except ValueError as error:
+        if "lowering_platforms" not in str(error):
+            raise
+    # Shardings on an AbstractMesh have no devices that would tell the platform: that of this machine.
+    import jax
+    platform = {"gpu": "cuda"}.get(jax.default_backend(), jax.default_backend())
+    traced = function.trace(*args, **kwargs) if hasattr(function, "trace") else function
+    return traced.lower(lowering_platforms=(platform,))
 
 
 def annotated(source: Source, mesh: Mesh | None, rules: Rules | None) -> Source:
@@ -120,7 +128,7 @@ def annotated(source: Source, mesh: Mesh | None, rules: Rules | None) -> Source:
     if mesh is not None:
         flags += ["--mesh", mesh_text(mesh)]
     if rules is not None:
-        flags += _rule_flags(rules)
+        flags += rule_flags(rules)
     return Source(_programs.run("gshard-opt", flags, source.data).text.encode(), source.name)
 
 
@@ -138,7 +146,8 @@ def mesh_text(mesh: Mesh) -> str:
     return ",".join(f"{name}={size}" for name, size in shape.items())
 
 
-def _rule_flags(rules: Rules) -> list[str]:
+def rule_flags(rules: Rules) -> list[str]:
+    """Rules as gshard-opt annotate and gshard-cost sweep take them."""
     if isinstance(rules, (str, os.PathLike)):
         return ["--rules", os.fspath(rules)]
     lines = [f"{pattern}={spec_text(spec)}" for pattern, spec in rules.items()] if isinstance(rules, Mapping) else list(rules)

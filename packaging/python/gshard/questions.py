@@ -195,25 +195,32 @@ def _with_report(source: Source, words: Sequence[str]) -> tuple[dict[str, Any], 
         return json.loads(file.read_text(encoding="utf-8")), text
 
 
-def sweep(program: Program, *args: Any, mesh: str | Mapping[str, int | str], devices: int | None = None,
-          batch: int | str | None = None, rules: Path | None = None, chip: str | None = None, limit: Size | None = None,
+def sweep(program: Program, *args: Any, mesh: None | str | Mapping[str, int | str] = None, devices: int | None = None,
+          batch: int | str | None = None, rules: Rules | None = None, chip: str | None = None, limit: Size | None = None,
           kwargs: Mapping[str, Any] | None = None, flags: Sequence[str] = ()) -> reports.Sweep:
     """Estimates a step on many meshes.
 
     Args:
-      mesh: sizes by name, each one size or a range of powers of two: {"data": "1..16", "model": 4}.
+      mesh: sizes by name, each one size or a range of powers of two: {"data": "1..16", "model": 4}; default: the
+        program's own.
       devices: only meshes of so many.
       batch: examples of a step, one size or several: "64,128" or "64..512".
-      rules: a file of shardings.
+      rules: shardings by pattern, or a file of them, as for `cost`.
 
     >>> meshes = sweep("samples/mlp.hlo", mesh="data=1..16,model=1..16", devices=16)
     >>> len(meshes.points), meshes.best.mesh
     (5, {'data': 16, 'model': 1})
+    >>> sweep("samples/mlp.hlo", mesh="data=1..2,model=2", rules={"^wi$": (None, "model")}).points[1].devices
+    4
     """
-    words = ["sweep", "-", "--json", "--mesh", _inputs.mesh_text(mesh), *_cost_flags(chip, flags)]
-    for flag, value in (("--devices", devices), ("--batch", batch), ("--rules", rules), ("--limit", limit)):
+    words = ["sweep", "-", "--json", *_cost_flags(chip, flags)]
+    if mesh is not None:
+        words += ["--mesh", _inputs.mesh_text(mesh)]
+    for flag, value in (("--devices", devices), ("--batch", batch), ("--limit", limit)):
         if value is not None:
             words += [flag, str(value)]
+    if rules is not None:
+        words += _inputs.rule_flags(rules)
     return reports.sweep_of(_programs.run("gshard-cost", words, read(program, args, kwargs).data).json())
 
 

@@ -28,6 +28,37 @@ def _rows(kind: type[Row], values: Any) -> tuple[Row, ...]:
     return tuple(_row(kind, value) for value in values or ())
 
 
+def _size(value: float) -> str:
+    """
+    >>> _size(3670016)
+    '3.50 MiB'
+    """
+    units = ["B", "KiB", "MiB", "GiB", "TiB"]
+    while value >= 1024 and len(units) > 1:
+        value, units = value / 1024, units[1:]
+    return f"{value:.0f} B" if units[0] == "B" else f"{value:.2f} {units[0]}"
+
+
+def _time(value: float) -> str:
+    """
+    >>> _time(0.0023816)
+    '2.38 ms'
+    """
+    for unit, seconds in (("s", 1.0), ("ms", 1e-3)):
+        if value >= seconds:
+            return f"{value / seconds:.2f} {unit}"
+    return f"{value * 1e6:.2f} us"
+
+
+def _table(rows: list[tuple[str, ...]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
+
+
+def _mesh(axes: Mapping[str, int]) -> str:
+    return ",".join(f"{name}={size}" for name, size in axes.items())
+
+
 @dataclass(frozen=True)
 class FailedCheck:
     """A limit or a bound that does not hold."""
@@ -192,6 +223,16 @@ class RunReport:
         """Every check that was asked for holds."""
         return not self.failed_checks
 
+    def __str__(self) -> str:
+        lines = [f"{self.devices} devices on {self.threads} threads"]
+        if self.step_time_s is not None:
+            lines[0] += f": a step of the emulation in {_time(self.step_time_s)}"
+        lines += [f"{each.kind}: {each.count} x, {_size(each.bytes_per_device)} sent per device" for each in self.collectives]
+        if self.verify is not None:
+            lines.append(f"verify: {self.verify.status}, {self.verify.outputs} outputs, largest error "
+                         f"{self.verify.max_abs_error:.3g} ({self.verify.max_rel_error:.3g} relative, {self.verify.worst})")
+        return "\n".join(lines + [each.message for each in self.failed_checks])
+
 
 def run_report(document: Document) -> RunReport:
     """Of a document of gshard.run/1."""
@@ -330,6 +371,17 @@ class Sweep:
         return min((point for point in self.points if point.fits),
                    key=lambda point: point.step_time_per_example_s or point.step_time_s, default=None)
 
+    def __str__(self) -> str:
+        best = self.best
+        rows = [("", "mesh", "devices", "step time", "MFU", "peak memory", "")]
+        for point in self.points:
+            more = [f"batch {point.batch}"] if point.batch is not None else []
+            more += [f"{point.stages} stages, {point.microbatches} micro-batches, {point.schedule}"] if point.stages else []
+            rows.append(("*" if point is best else "", _mesh(point.mesh), str(point.devices), _time(point.step_time_s),
+                         f"{100 * point.mfu:.1f}%", _size(point.peak_bytes) + ("" if point.fits else " does not fit"),
+                         ", ".join(more)))
+        return f"{self.module}: {len(self.points)} points on {self.chip} of {_size(self.memory_limit_bytes)}\n{_table(rows)}"
+
 
 def sweep_of(document: Document) -> Sweep:
     """Of a document of gshard.sweep/1."""
@@ -397,6 +449,12 @@ class Plans:
     def best(self) -> Plan | None:
         """The best plan that fits; None if none does."""
         return next((plan for plan in self.plans if plan.fits), None)
+
+    def __str__(self) -> str:
+        rows = [("mesh", "step time", "MFU", "peak memory", "rules")]
+        rows += [(_mesh(plan.mesh), _time(plan.step_time_s), f"{100 * plan.mfu:.1f}%",
+                  _size(plan.peak_bytes) + ("" if plan.fits else " does not fit"), str(len(plan.rules))) for plan in self.plans]
+        return "\n".join([_table(rows), *(["rules of the best:", *self.best.rules] if self.best is not None else [])])
 
 
 def plans_of(document: Document, text: str) -> Plans:

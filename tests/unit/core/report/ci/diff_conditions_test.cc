@@ -48,11 +48,11 @@ TEST_CASE("A figure that stays 0 keeps within a share", "[ci]") {
 
 TEST_CASE("What is no condition is refused", "[ci]") {
   for (const char* text : {"", "step_time", "speed<+2%", "step_time<", "step_time<+2MiB", "peak<+x",
-                           "peak<1e999", "traffic.<+1", "peak<+1%,,"}) {
+                           "peak<1e999", "traffic.<+1", "peak<+1%,,", "collectives.allreduce<3"}) {
     INFO(text);
     CHECK(ErrorOf(text) == "E-COST-023");
   }
-  CHECK(ErrorOf("peak<+1%,step_time<+2%").empty());
+  CHECK(ErrorOf("peak<+1%,step_time<+2%,collectives.all-reduce<3").empty());
 }
 
 }  // namespace
