@@ -187,8 +187,8 @@ class Annotator {
         rule, "E-ANNOTATE-001", "the pattern matches no instruction",
         WordMeantBy(module_, rule.pattern) +
             (HasOpNames()
-                 ? "patterns match names, op_name paths and param:K; `gshard-opt print` shows "
-                   "the names"
+                 ? "patterns match names, op_name paths and param:K; " + ParametersText() +
+                       "`gshard-opt print` shows all names"
                  : "the text has no op_name paths, only names and param:K: print it from JAX "
                    "with as_text('hlo', debug_info=True)"));
   }
@@ -307,6 +307,21 @@ class Annotator {
       if (!done) return done;
     }
     return {};
+  }
+
+  // "parameters are model.states[0][0], model.states[0][1], .., tokens; ": what JAX called them.
+  std::string ParametersText() const {
+    const std::span<Instruction* const> parameters = module_.entry()->parameters();
+    std::vector<std::string> names;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const std::string op_name = OpNameOf(*parameters[i]);
+      if (i < 2 || i + 1 == parameters.size()) {
+        names.push_back(op_name.empty() ? std::string(parameters[i]->name()) : op_name);
+      } else if (i == 2) {
+        names.emplace_back("..");
+      }
+    }
+    return names.empty() ? "" : fmt::format("parameters are {}; ", fmt::join(names, ", "));
   }
 
   bool HasOpNames() const {
