@@ -26,6 +26,7 @@ def _with_chip(function: Callable[..., Any], config: pytest.Config) -> Callable[
 
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Any:
+        __tracebackhide__ = True
         if chip is not None and options.get("chip") is None:
             options["chip"] = chip
         return function(*args, **options)

@@ -10,7 +10,7 @@ import html
 import pathlib
 import tempfile
 import webbrowser
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Callable, TypeVar
 
@@ -28,9 +28,10 @@ def _rows(kind: type[Row], values: Any) -> tuple[Row, ...]:
     return tuple(_row(kind, value) for value in values or ())
 
 
-def _size(value: float) -> str:
-    """
-    >>> _size(3670016)
+def size_text(value: float) -> str:
+    """Bytes for people.
+
+    >>> size_text(3670016)
     '3.50 MiB'
     """
     units = ["B", "KiB", "MiB", "GiB", "TiB"]
@@ -39,9 +40,10 @@ def _size(value: float) -> str:
     return f"{value:.0f} B" if units[0] == "B" else f"{value:.2f} {units[0]}"
 
 
-def _time(value: float) -> str:
-    """
-    >>> _time(0.0023816)
+def time_text(value: float) -> str:
+    """Seconds for people.
+
+    >>> time_text(0.0023816)
     '2.38 ms'
     """
     for unit, seconds in (("s", 1.0), ("ms", 1e-3)):
@@ -50,7 +52,7 @@ def _time(value: float) -> str:
     return f"{value * 1e6:.2f} us"
 
 
-def _table(rows: list[tuple[str, ...]]) -> str:
+def _table(rows: Sequence[tuple[str, ...]]) -> str:
     widths = [max(map(len, column)) for column in zip(*rows)]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
 
@@ -226,8 +228,8 @@ class RunReport:
     def __str__(self) -> str:
         lines = [f"{self.devices} devices on {self.threads} threads"]
         if self.step_time_s is not None:
-            lines[0] += f": a step of the emulation in {_time(self.step_time_s)}"
-        lines += [f"{each.kind}: {each.count} x, {_size(each.bytes_per_device)} sent per device" for each in self.collectives]
+            lines[0] += f": a step of the emulation in {time_text(self.step_time_s)}"
+        lines += [f"{each.kind}: {each.count} x, {size_text(each.bytes_per_device)} sent per device" for each in self.collectives]
         if self.verify is not None:
             lines.append(f"verify: {self.verify.status}, {self.verify.outputs} outputs, largest error "
                          f"{self.verify.max_abs_error:.3g} ({self.verify.max_rel_error:.3g} relative, {self.verify.worst})")
@@ -377,10 +379,10 @@ class Sweep:
         for point in self.points:
             more = [f"batch {point.batch}"] if point.batch is not None else []
             more += [f"{point.stages} stages, {point.microbatches} micro-batches, {point.schedule}"] if point.stages else []
-            rows.append(("*" if point is best else "", _mesh(point.mesh), str(point.devices), _time(point.step_time_s),
-                         f"{100 * point.mfu:.1f}%", _size(point.peak_bytes) + ("" if point.fits else " does not fit"),
+            rows.append(("*" if point is best else "", _mesh(point.mesh), str(point.devices), time_text(point.step_time_s),
+                         f"{100 * point.mfu:.1f}%", size_text(point.peak_bytes) + ("" if point.fits else " does not fit"),
                          ", ".join(more)))
-        return f"{self.module}: {len(self.points)} points on {self.chip} of {_size(self.memory_limit_bytes)}\n{_table(rows)}"
+        return f"{self.module}: {len(self.points)} points on {self.chip} of {size_text(self.memory_limit_bytes)}\n{_table(rows)}"
 
 
 def sweep_of(document: Document) -> Sweep:
@@ -452,8 +454,9 @@ class Plans:
 
     def __str__(self) -> str:
         rows = [("mesh", "step time", "MFU", "peak memory", "rules")]
-        rows += [(_mesh(plan.mesh), _time(plan.step_time_s), f"{100 * plan.mfu:.1f}%",
-                  _size(plan.peak_bytes) + ("" if plan.fits else " does not fit"), str(len(plan.rules))) for plan in self.plans]
+        for plan in self.plans:
+            rows.append((_mesh(plan.mesh), time_text(plan.step_time_s), f"{100 * plan.mfu:.1f}%",
+                         size_text(plan.peak_bytes) + ("" if plan.fits else " does not fit"), str(len(plan.rules))))
         return "\n".join([_table(rows), *(["rules of the best:", *self.best.rules] if self.best is not None else [])])
 
 

@@ -23,13 +23,14 @@ def assert_fits(program: Program, *args: Any, chip: str | None = None, limit: qu
     Traceback (most recent call last):
     AssertionError: mlp does not fit: the peak of 3.50 MiB is over 3.00 MiB...
     """
+    __tracebackhide__ = True  # pytest shows the test's own line then
     report = questions.cost(program, *args, chip=chip, limit=limit, **options)
     if report.fits:
         return report
-    rows = "".join(f"\n  {_size(tensor.bytes)}  {tensor.name} {tensor.shape}{_free(tensor)}"
+    rows = "".join(f"\n  {reports.size_text(tensor.bytes)}  {tensor.name} {tensor.shape}{_free(tensor)}"
                    for tensor in report.memory.at_peak[:5])
-    raise AssertionError(f"{report.module} does not fit: the peak of {_size(report.memory.peak_bytes)} is over "
-                         f"{_size(report.memory_limit_bytes)} of a device; alive at the peak are{rows}")
+    raise AssertionError(f"{report.module} does not fit: the peak of {reports.size_text(report.memory.peak_bytes)} is over "
+                         f"{reports.size_text(report.memory_limit_bytes)} of a device; alive at the peak are{rows}")
 
 
 def assert_collectives(program: Program, counts: Mapping[str, int], *args: Any, exact: bool = True,
@@ -46,6 +47,7 @@ def assert_collectives(program: Program, counts: Mapping[str, int], *args: Any, 
     AssertionError: mlp has other collectives than it should:
       all-reduce: 1, should be 0 (over model: y is to be [data, _], computed as [data, _] partial over model)
     """
+    __tracebackhide__ = True
     report = questions.cost(program, *args, **options)
     found: dict[str, int] = {}
     for each in report.collectives:
@@ -68,6 +70,7 @@ def assert_verifies(program: Program, *args: Any, **options: Any) -> reports.Run
     >>> assert_verifies("samples/mlp.hlo").verify.status
     'ok'
     """
+    __tracebackhide__ = True
     report = questions.run(program, *args, **{"verify": True, **options})
     if not report.ok:
         raise AssertionError("; ".join(failed.message for failed in report.failed_checks))
@@ -76,11 +79,3 @@ def assert_verifies(program: Program, *args: Any, **options: Any) -> reports.Run
 
 def _free(tensor: reports.Tensor) -> str:
     return f", replicated though {tensor.free_axes} was free" if tensor.free_axes else ""
-
-
-def _size(number: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if number < 1024 or unit == "GiB":
-            return f"{number:.0f} B" if unit == "B" else f"{number:.2f} {unit}"
-        number /= 1024
-    raise AssertionError("not reached")
