@@ -211,6 +211,12 @@ def interface(work):
             check(f"--python: '{words[-1]}' has no jaxlib to ask; name a Python that has one" in done.stderr, done.stderr)
         if code == 1:
             check("E-REDUCE-001" in done.stderr, f"{words}: {done.stderr}")
+            check(("longer than 1 s; --timeout gives it more" in done.stderr) == ("--timeout" in words), f"{words}: {done.stderr}")
+    small, seen = work / "negate.hlo", work / "seen"
+    small.write_text("HloModule m\nENTRY e {\n  x = f32[1] parameter(0)\n  ROOT y = f32[1] negate(x)\n}\n")
+    slow = f"test ! -e {seen} && touch {seen} || sleep 5 #"  # it holds for the program itself, and is slow for smaller ones
+    done = subprocess.run([OPT, "reduce", small, "--timeout", "1", "--test", slow], capture_output=True, text=True)
+    check(done.returncode == 0 and "of them took longer than 1 s (--timeout)" in done.stderr, done.stderr)
     # Whatever it is, it is interesting: one instruction is left, and no file.
     done = subprocess.run([OPT, "reduce", mlp, "--test", "true"], capture_output=True, text=True, env={**os.environ, "TMPDIR": str(work)})
     check(instructions(done.stdout) == 1 and not list(work.glob("gshard-reduce-*")), done.stdout)

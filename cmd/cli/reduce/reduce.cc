@@ -88,19 +88,32 @@ class ProgramTest {
 
   bool Holds(const std::string& program, const ReduceInputs* inputs) const {
     const WorkFile file(folder_, ".hlo");
-    return file.Write(program) &&
-           SaysYes(flags_, RunShellCommand(CommandFor(file.path(), inputs), flags_.timeout_s,
-                                           stop_requested));
+    if (!file.Write(program)) return false;
+    const Ending ending =
+        RunShellCommand(CommandFor(file.path(), inputs), flags_.timeout_s, stop_requested);
+    if (ending.timed_out && !stop_requested) ++timed_out_;
+    return SaysYes(flags_, ending);
   }
 
-  // Why it does not hold for the program, where the command is not the user's.
+  // "", or that some tests were ended by --timeout: the result may be larger than it need be.
+  std::string AboutTime() const {
+    if (timed_out_ == 0) return "";
+    return fmt::format("; {} of them took longer than {} s (--timeout)", timed_out_.load(),
+                       flags_.timeout_s);
+  }
+
+  // Why it does not hold for the program, which was the only one tested; empty where the command
+  // tells, which is the user's.
   std::string WhyNot(const std::string& program, const ReduceInputs* inputs) const {
+    if (timed_out_ > 0) {
+      return fmt::format("it takes longer than {} s; --timeout gives it more", flags_.timeout_s);
+    }
     const WorkFile file(folder_, ".hlo");
     if (!flags_.differs_from_xla || !file.Write(program)) return "";
     std::string said;
     const Ending ending = RunShellCommand(CommandFor(file.path(), inputs), flags_.timeout_s,
                                           stop_requested, folder_, &said);
-    if (ending.timed_out) return "it takes longer than --timeout";
+    if (ending.timed_out) return "sometimes it takes longer than --timeout";
     return said.empty() ? "XLA crashes, or the Python that it runs in" : FirstLine(said);
   }
 
@@ -120,6 +133,7 @@ class ProgramTest {
   WorkFolder& folder_;
   WorkFile script_;
   std::string command_;
+  mutable std::atomic<int64_t> timed_out_{0};
 };
 
 }  // namespace
@@ -306,9 +320,9 @@ int RunReduce(const ReduceFlags& flags) {
   if (reduction->inputs != nullptr) about_inputs = WriteInputs(*reduction->inputs, place);
   if (!about_inputs) return ReportError(about_inputs.error());
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  fmt::print(stderr, "gshard-opt: {} instructions of {}, by {} tests in {:.1f} s{}\n",
+  fmt::print(stderr, "gshard-opt: {} instructions of {}, by {} tests in {:.1f} s{}{}\n",
              reduction->instructions, reduction->instructions_before, reduction->tests,
-             elapsed.count(), *about_inputs);
+             elapsed.count(), *about_inputs, test.AboutTime());
   return stop_requested ? kExitInterrupted : kExitOk;
 }
 
