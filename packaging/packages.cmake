@@ -38,7 +38,8 @@ estimates what it costs and executes it on an emulated mesh of up to 2048
 devices, compared with the unpartitioned program.")
 set(CPACK_DEBIAN_MPI_PACKAGE_NAME gshard-mpi)
 set(CPACK_DEBIAN_MPI_PACKAGE_SECTION science)
-set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "gshard (= ${PROJECT_VERSION}-1)")
+# Open MPI starts programs of its own, even for one rank.
+set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "gshard (= ${PROJECT_VERSION}-1), openmpi-bin")
 set(CPACK_DEBIAN_MPI_DESCRIPTION "sharding of large models: emulation over several machines
 gshard-run-mpi executes a program on an emulated mesh as gshard-run does, over
 processes that MPI starts on one machine or many, with the same bits.")
