@@ -213,12 +213,17 @@ Sharding ShardingOf(const NamedSharding& named, int64_t device) {
 
   std::vector<int64_t> order, dims;
   for (const NamedSharding::Dim& dim : named.dims) dims.push_back(parts.Take(dim.axes, order));
-  dims.push_back(parts.Take(named.manual, order));
-  dims.push_back(parts.Take(named.unreduced, order));
-  dims.push_back(parts.TakeRest(order));
+  const auto add_subgroup = [&](SubgroupType type, int64_t size) {
+    dims.push_back(size);
+    result.subgroups.push_back(type);
+  };
+  if (!named.manual.empty()) add_subgroup(SubgroupType::kManual, parts.Take(named.manual, order));
+  if (!named.unreduced.empty()) {
+    add_subgroup(SubgroupType::kUnreduced, parts.Take(named.unreduced, order));
+  }
+  add_subgroup(SubgroupType::kReplicated, parts.TakeRest(order));
   result.kind = ShardingKind::kTiled;
   result.tiles = named.mesh->devices.Reshape(parts.sizes()).Transpose(order).Reshape(dims);
-  result.subgroups = {SubgroupType::kManual, SubgroupType::kUnreduced, SubgroupType::kReplicated};
   result.reduction = named.reduction;
   return result;
 }

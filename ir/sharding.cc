@@ -31,29 +31,35 @@ void BecomeUntiled(Sharding& s, ShardingKind kind) {
 // Orders subgroup dims by type, merges dims of one type (first written is major), drops size 1.
 void ArrangeSubgroups(Sharding& s) {
   const auto data_rank = static_cast<size_t>(s.data_rank());
+  const bool in_order = std::ranges::is_sorted(s.subgroups);
   std::vector<size_t> order(s.subgroups.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, {}, [&s](size_t i) { return s.subgroups[i]; });
+  if (!in_order) std::ranges::stable_sort(order, {}, [&s](size_t i) { return s.subgroups[i]; });
 
-  // The data dims count as one here: how they cut the array does not matter.
-  std::vector<int64_t> one_data_dim = {s.TileCount()};
-  std::vector<int64_t> permutation = {0};
   std::vector<int64_t> dims(s.data_dims().begin(), s.data_dims().end());
   std::vector<SubgroupType> types;
-  for (size_t i = 0; i < order.size(); ++i) {
-    one_data_dim.push_back(s.tiles.dims()[data_rank + i]);
-    permutation.push_back(static_cast<int64_t>(order[i]) + 1);
-    const int64_t size = s.tiles.dims()[data_rank + order[i]];
+  for (const size_t i : order) {
+    const int64_t size = s.tiles.dims()[data_rank + i];
     if (size == 1) continue;
-    if (!types.empty() && types.back() == s.subgroups[order[i]]) {
+    if (!types.empty() && types.back() == s.subgroups[i]) {
       dims.back() *= size;
     } else {
-      types.push_back(s.subgroups[order[i]]);
+      types.push_back(s.subgroups[i]);
       dims.push_back(size);
     }
   }
   if (types == s.subgroups) return;
-  s.tiles = s.tiles.Reshape(one_data_dim).Transpose(permutation).Reshape(dims);
+  if (!in_order) {
+    // The data dims count as one here: how they cut the array does not matter.
+    std::vector<int64_t> one_data_dim = {s.TileCount()};
+    std::vector<int64_t> permutation = {0};
+    for (size_t i = 0; i < order.size(); ++i) {
+      one_data_dim.push_back(s.tiles.dims()[data_rank + i]);
+      permutation.push_back(static_cast<int64_t>(order[i]) + 1);
+    }
+    s.tiles = s.tiles.Reshape(one_data_dim).Transpose(permutation);
+  }
+  s.tiles = s.tiles.Reshape(dims);
   s.subgroups = std::move(types);
 }
 

@@ -80,6 +80,19 @@ std::optional<std::vector<DeviceAxis>> RecogniseAxes(std::span<const int64_t> li
   return minor_first;
 }
 
+// Do the devices of each run of `count` ascend, as is seen from the minor axes at once?
+bool CountUpwards(std::span<const DeviceAxis> axes, int64_t count) {
+  int64_t last_stride = 0;
+  for (size_t k = axes.size(); count > 1; count /= axes[k].size) {
+    --k;
+    if (axes[k].stride < last_stride) return false;
+    if (axes[k].size >= count) return axes[k].size % count == 0;
+    if (count % axes[k].size != 0) return false;
+    last_stride = axes[k].stride;
+  }
+  return true;
+}
+
 }  // namespace
 
 struct TileAssignment::ExplicitList {
@@ -310,6 +323,7 @@ TileAssignment TileAssignment::Reverse(std::span<const int64_t> dims) const {
 
 TileAssignment TileAssignment::SortLastDim() const {
   if (dims_.empty() || dims_.back() == 1) return *this;
+  if (has_axes() && CountUpwards(axes_, dims_.back())) return *this;
   const std::vector<int64_t> two_dims = {device_count_ / dims_.back(), dims_.back()};
   if (auto by_dim = Reshape(two_dims).AxesByDim()) {
     // Strides nest, so descending strides count upwards.

@@ -111,7 +111,11 @@ bool ReadAnnotation(const AnnotationReader& reader, const Instruction& x, int64_
   const Sharding* s = LeafOf(x.sharding(), leaf);
   if (s == nullptr || s->IsUnknown() || s->IsMaximal()) return false;
   const auto [it, fresh] = reader.spelled.try_emplace(s);
-  if (fresh) it->second = Spell(reader, s);
+  if (fresh) {
+    it->second = Spell(reader, s);
+    const bool is_marked = s->group_kind != ShardGroupKind::kNone || !s->metadata.empty();
+    if (s->named != nullptr && !is_marked) reader.by_spelling.emplace(s->named, s);
+  }
   const SpelledSharding& spelled = it->second;
   if (!spelled.has_spelling) return false;
   std::ranges::fill(tensor.dims, Dim{.axes = {}, .open = false});
@@ -140,8 +144,8 @@ AxisList ManualAxesOf(const AnnotationReader& reader, const Instruction& x) {
   return OnMesh(named->manual, *named->mesh, *mesh).value_or(AxisList());
 }
 
-const Sharding* ShardingOf(Context& context, const Tensor& tensor, bool inside,
-                           const AxisList& manual, const Mesh* mesh) {
+const Sharding* ShardingOf(Context& context, const ShardingsBySpelling& known, const Tensor& tensor,
+                           bool inside, const AxisList& manual, const Mesh* mesh) {
   NamedSharding named;
   named.mesh = mesh;
   named.sugar = !mesh->name.empty();
@@ -155,9 +159,11 @@ const Sharding* ShardingOf(Context& context, const Tensor& tensor, bool inside,
   const bool whole = std::ranges::all_of(named.dims, [](const auto& d) { return d.axes.empty(); });
   if (whole && named.unreduced.empty() && manual.empty()) return context.Replicated();
   Canonicalise(named);
-  Sharding s = gshard::ShardingOf(named);
+  const NamedSharding* spelled = context.Intern(std::move(named));
+  if (const auto it = known.find(spelled); it != known.end()) return it->second;
+  Sharding s = gshard::ShardingOf(*spelled);
   s.spelling = Spelling::kNamed;
-  s.named = context.Intern(std::move(named));
+  s.named = spelled;
   return context.Intern(std::move(s));
 }
 

@@ -26,6 +26,9 @@ struct SpelledSharding {
   Axes replicated, unreduced;
 };
 
+// Shardings of the text that bear no marks, by how they are spelled.
+using ShardingsBySpelling = std::unordered_map<const NamedSharding*, const Sharding*>;
+
 // What reading needs to know of the module; outlives no change of it.
 struct AnnotationReader {
   AnnotationReader(Context& context_in, AxisTable& axes_in, const Mesh* mesh_in,
@@ -41,6 +44,7 @@ struct AnnotationReader {
   // Shardings spelled by axes of `mesh`; null: there is no spelling.
   mutable std::unordered_map<const Sharding*, const NamedSharding*> named;
   mutable std::unordered_map<const Sharding*, SpelledSharding> spelled;
+  mutable ShardingsBySpelling by_spelling;
 };
 
 // Gives `tensor` the sharding that leaf `leaf` of `x` carries: its axes, and from the frontend
@@ -53,9 +57,10 @@ bool ReadAnnotation(const AnnotationReader& reader, const Instruction& x, int64_
 // The axes that are manual where `x` is, as its sharding says.
 AxisList ManualAxesOf(const AnnotationReader& reader, const Instruction& x);
 
-// The tensor's sharding as a module has it; `manual`: the axes of the region that it is seen from.
-const Sharding* ShardingOf(Context& context, const Tensor& tensor, bool inside,
-                           const AxisList& manual, const Mesh* mesh);
+// The tensor's sharding as a module has it, one of `known` if that is spelled alike; `manual`: the
+// axes of the region that it is seen from.
+const Sharding* ShardingOf(Context& context, const ShardingsBySpelling& known, const Tensor& tensor,
+                           bool inside, const AxisList& manual, const Mesh* mesh);
 
 }  // namespace gshard::shardy
 

@@ -61,7 +61,7 @@ const Sharding* ShardingWith(const Graph& graph, const Module& module, Tensor te
   for (size_t d = 0; d < dims.size(); ++d) own[d].axes = dims[d];
   tensor.dims = own;
   tensor.mesh = graph.mesh;
-  return ShardingOf(module.context(), tensor, false, {}, mesh);
+  return ShardingOf(module.context(), {}, tensor, false, {}, mesh);
 }
 
 }  // namespace

@@ -76,6 +76,7 @@ class GraphMaker {
     for (auto& [id, members] : groups_) graph_.groups.push_back(std::move(members));
     CountUses();
     LeaveOutSingleDevices();
+    graph_.annotations = std::move(reader_.by_spelling);
     return std::move(graph_);
   }
 

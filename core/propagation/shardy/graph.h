@@ -61,6 +61,7 @@ struct Graph {
     return std::span(leaves).subspan(first, At(x.shape()->leaf_count()));
   }
   const Mesh* mesh = nullptr;
+  ShardingsBySpelling annotations;
   // The manual axes of the region that an instruction is in, by id; null: of none.
   std::vector<const AxisList*> region;
   std::vector<std::unique_ptr<AxisList>> regions;

@@ -161,7 +161,7 @@ class Mode {
       last_ = &it->second;
       return last_->second;
     }
-    const Sharding* made = ShardingOf(module_.context(), tensor, inside,
+    const Sharding* made = ShardingOf(module_.context(), graph_.annotations, tensor, inside,
                                       region != nullptr ? *region : AxisList(), mesh_);
     last_ = &made_.emplace(hash, std::pair(key_, made))->second;
     return made;
