@@ -136,12 +136,12 @@ class GraphMaker {
     }
     for (size_t i = 0; i < leaves.size(); ++i) {
       if (leaves[i].inside) continue;
+      const Sharding* leaf = x.sharding()->IsTuple() ? x.sharding()->elements[i] : x.sharding();
       // In the sharding of a tuple, {replicated} also stands for elements that have none.
       const bool is_argument = x.opcode() == Opcode::kParameter && x.parent() == module_.entry();
-      const bool may_have_none =
-          !is_argument && x.sharding()->IsTuple() && x.sharding()->elements[i]->IsReplicated();
-      if (may_have_none) continue;
-      const Sharding* leaf = x.sharding()->IsTuple() ? x.sharding()->elements[i] : x.sharding();
+      const bool is_said =
+          leaf->named != nullptr && leaf->named->form == NamedSharding::Form::kDims;
+      if (!is_argument && x.sharding()->IsTuple() && leaf->IsReplicated() && !is_said) continue;
       if (leaf->IsMaximal()) {
         graph_.tensors[At(leaves[i].tensor)].is_on_one_device = true;
         has_single_devices_ = true;

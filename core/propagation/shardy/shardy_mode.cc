@@ -143,6 +143,17 @@ class Mode {
     return Made(tensor, view.inside, region);
   }
 
+  // Of an element of a tuple {replicated} also stands for no sharding; this does not.
+  const Sharding* SaidWhole(size_t rank) const {
+    NamedSharding named;
+    named.mesh = mesh_;
+    named.sugar = !mesh_->name.empty();
+    named.dims.resize(rank);
+    Sharding whole;
+    whole.named = module_.context().Intern(std::move(named));
+    return module_.context().Intern(std::move(whole));
+  }
+
   // Its sharding, made once for all tensors that are cut alike.
   const Sharding* Made(const Tensor& tensor, bool inside, const AxisList* region) const {
     key_.clear();
@@ -180,6 +191,11 @@ class Mode {
         parts.push_back(ShardingOfView(x, view));
         any |= parts.back() != nullptr;
         if (parts.back() == nullptr) parts.back() = module_.context().Replicated();
+        const Tensor& tensor = graph_.tensors[At(view.tensor)];
+        if (boundary_refused_ && !tensor.HasSharding() && !tensor.dims.empty() &&
+            graph_.region[x.id()] == nullptr) {
+          parts.back() = SaidWhole(tensor.dims.size());
+        }
       }
       if (any) after = module_.context().TupleOf(std::move(parts));
     } else {
