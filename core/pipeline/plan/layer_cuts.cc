@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/analysis/near_names.h"
+#include "core/cost/op_cost.h"
 #include "fmt/format.h"
 #include "ir/hash.h"
 #include "ir/metadata.h"
@@ -55,7 +56,7 @@ Expected<LayerCuts> CutFinder::ByPattern(const std::string& pattern) const {
   return LayerCuts{std::move(starts), std::move(repeated)};
 }
 
-LayerCuts CutFinder::Stretches() const {
+CutFinder::Crossings CutFinder::FindCrossings() const {
   const size_t n = forward_.size();
   std::vector<int64_t> count(n + 1, 0), bytes(n + 1, 0);
   for (size_t i = 0; i < n; ++i) {
@@ -69,24 +70,36 @@ LayerCuts CutFinder::Stretches() const {
     bytes[i + 1] += size, bytes[static_cast<size_t>(last) + 1] -= size;
   }
   for (size_t i = 1; i <= n; ++i) count[i] += count[i - 1], bytes[i] += bytes[i - 1];
-  std::vector<int64_t> single = {0}, lowest = {0};
+  Crossings found{{0}, {0}};
   for (size_t i = 1; i < n; ++i) {
-    if (count[i] == 1) single.push_back(static_cast<int64_t>(i));
+    if (count[i] == 1) found.single.push_back(static_cast<int64_t>(i));
     // The end of a plateau that is lower than what follows and no higher than what precedes.
     size_t before = i;
     while (before > 1 && bytes[before - 1] == bytes[i]) --before;
     if (bytes[i] < bytes[i + 1] && (before == 1 || bytes[before - 1] > bytes[i])) {
-      lowest.push_back(static_cast<int64_t>(i));
+      found.lowest.push_back(static_cast<int64_t>(i));
     }
   }
+  return found;
+}
+
+LayerCuts CutFinder::Stretches() const {
+  const Crossings found = FindCrossings();
   // Single crossings are the residual stream of a chain; where few are to be had (skip
   // connections), the places where least crosses.
   int64_t longest = 0;
-  for (size_t i = 0; i < single.size(); ++i) {
-    longest = std::max(longest, EndOf(single, i) - single[i]);
+  for (size_t i = 0; i < found.single.size(); ++i) {
+    longest = std::max(longest, EndOf(found.single, i) - found.single[i]);
   }
-  const std::vector<int64_t>& starts = longest * 3 > static_cast<int64_t>(n) ? lowest : single;
+  const std::vector<int64_t>& starts =
+      longest * 3 > std::ssize(forward_) ? found.lowest : found.single;
   return {starts, std::vector<bool>(starts.size(), false)};
+}
+
+LayerCuts CutFinder::SingleStretches() const {
+  std::vector<int64_t> starts = FindCrossings().single;
+  std::vector<bool> repeated(starts.size(), false);
+  return {std::move(starts), std::move(repeated)};
 }
 
 uint64_t CutFinder::Signature(int64_t begin, int64_t end) const {
@@ -127,7 +140,7 @@ std::vector<bool> CutFinder::LongestEqual(const std::vector<int64_t>& starts) co
 
 // The run of stretches, equal at a distance of `period`, whose whole periods cover most of the
 // forward pass. Length 0: none covers half of it.
-CutFinder::Run CutFinder::LongestRun(const std::vector<int64_t>& starts) const {
+CutFinder::Run CutFinder::LongestRun(const std::vector<int64_t>& starts, bool by_flops) const {
   const size_t n = starts.size();
   auto at = [&](size_t i) { return i < n ? starts[i] : static_cast<int64_t>(forward_.size()); };
   const std::vector<uint64_t> signature = Signatures(starts);
@@ -147,12 +160,20 @@ CutFinder::Run CutFinder::LongestRun(const std::vector<int64_t>& starts) const {
       if (covered > best_covered) best_covered = covered, best = {begin, period, length};
     }
   }
-  return best_covered * 2 < static_cast<int64_t>(forward_.size()) ? Run() : best;
+  if (!by_flops) return best_covered * 2 < std::ssize(forward_) ? Run() : best;
+  double covered = 0, all = 0;
+  const int64_t begin = at(best.begin), end = begin + best_covered;
+  for (int64_t i = 0; i < std::ssize(forward_); ++i) {
+    const double flops = CostOf(*forward_[static_cast<size_t>(i)]).flops;
+    all += flops;
+    covered += i >= begin && i < end ? flops : 0;
+  }
+  return covered * 2 < all ? Run() : best;
 }
 
-std::vector<LayerCuts> CutFinder::Blocks(const LayerCuts& stretches) const {
+std::vector<LayerCuts> CutFinder::Blocks(const LayerCuts& stretches, bool by_flops) const {
   const std::vector<int64_t>& at = stretches.starts;
-  const Run run = LongestRun(at);
+  const Run run = LongestRun(at, by_flops);
   if (run.length == 0) return {stretches};
   std::vector<LayerCuts> found;
   for (size_t shift = 0; shift < run.period; ++shift) {

@@ -26,16 +26,24 @@ class CutFinder {
   Expected<LayerCuts> ByPattern(const std::string& pattern) const;
   // Stretches between places that one value crosses, or less than anywhere near.
   LayerCuts Stretches() const;
+  // Those between places that one value crosses, however long they are: small layers under a loss
+  // of many instructions.
+  LayerCuts SingleStretches() const;
   // The run of equal blocks of stretches that covers most: its blocks are layers, as is what
   // precedes and what follows. Blocks may begin at any of the stretches that repeat: a list, the
   // earliest first, which has the most blocks. Without such a run the stretches themselves.
-  std::vector<LayerCuts> Blocks(const LayerCuts& stretches) const;
+  // A run is to cover half of the forward pass: of its instructions or, `by_flops`, of its FLOPs.
+  std::vector<LayerCuts> Blocks(const LayerCuts& stretches, bool by_flops = false) const;
 
  private:
   struct Run {
     size_t begin = 0, period = 0, length = 0;  // in stretches
   };
-  Run LongestRun(const std::vector<int64_t>& starts) const;
+  struct Crossings {
+    std::vector<int64_t> single, lowest;  // where one value crosses, and least of all nearby
+  };
+  Crossings FindCrossings() const;
+  Run LongestRun(const std::vector<int64_t>& starts, bool by_flops) const;
   int64_t PositionOf(const Instruction* x) const { return position_[x->id()]; }
   int64_t EndOf(const std::vector<int64_t>& starts, size_t i) const {
     return i + 1 < starts.size() ? starts[i + 1] : static_cast<int64_t>(forward_.size());

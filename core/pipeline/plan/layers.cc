@@ -258,6 +258,10 @@ Expected<void> LayerGraph::FindLayers(const Updates& updates, const PipelineOpti
   keeps_alike_ = is_shift;
   const LayerCuts stretches = finder.Stretches();
   std::vector<LayerCuts> found = finder.Blocks(stretches);
+  if (is_shift && std::ranges::count(found[0].repeated, true) < stages) {
+    std::vector<LayerCuts> others = finder.Blocks(finder.SingleStretches(), /*by_flops=*/true);
+    if (std::ranges::count(others[0].repeated, true) >= stages) found = std::move(others);
+  }
   if (!is_shift) {
     std::erase_if(found, [&](const LayerCuts& cuts) {
       return static_cast<int64_t>(cuts.starts.size()) < stages;
