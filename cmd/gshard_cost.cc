@@ -262,11 +262,12 @@ int Run(const Flags& flags) {
   const std::vector<FailedCheck> failed = FailedChecks(flags, *estimate, limit, bounds);
   std::vector<TriedAdvice> shown = estimate->advice;
   if (shown.size() > advice) shown.resize(advice);
-  std::string text =
-      flags.json       ? CostAsJson(*estimate->module, report, top, findings, failed, shown)
-      : flags.markdown ? CostAsMarkdown(*estimate->module, report, rows)
-                       : CostAsText(*estimate->module, report, rows) +
-                             AdviceAsText(shown, report);
+  std::string text = flags.json       ? CostAsJson(*estimate->module, report, top, findings, failed,
+                                                   shown, AsXlaJson(estimate->as_xla))
+                     : flags.markdown ? CostAsMarkdown(*estimate->module, report, rows)
+                                      : CostAsText(*estimate->module, report, rows) +
+                                            AsXlaText(estimate->as_xla, report.mesh) +
+                                            AdviceAsText(shown, report);
   if (flags.gantt && !flags.json && !flags.markdown) text += TimelineAsGantt(report);
   if (auto written = WriteFile(flags.output, text); !written) return ReportError(written.error());
   if (auto written = WriteTraces(flags, *chip, *estimate); !written) {
@@ -315,7 +316,9 @@ int main(int argc, char** argv) {
   AddInputFlags(line, flags.input, flags.estimate.num_partitions);
   line.Add("-o,--output", flags.output, "Where the report goes (default: -, standard output)",
            {.type = "FILE", .is_output = true});
+  flags.estimate.beside_xla = true;
   AddEstimateFlags(line, flags.estimate);
+  line.AddSwitch("--as-xla", flags.estimate.as_xla, kAsXlaHelp);
   line.Add("--trace", flags.trace,
            "Write the step's timeline for Perfetto: step.pftrace in its own format, with counters "
            "and arrows, step.json as a Chrome trace (default: none)",

@@ -48,6 +48,7 @@ struct Flags {
   int64_t top = 40;
   bool no_propagate = false;
   bool no_split_constants = false;
+  bool as_xla = false;
   std::string limit;
   ChipFlags chip;  // its --chip and --chip-file
   std::string passes, combine_threshold, windowed_einsum;
@@ -163,6 +164,7 @@ Expected<void> WriteCollectiveReport(const std::string& path, Module& module,
 int RunPartition(Flags& flags) {
   ReadPropagationFlags(flags.propagation, flags.context.propagation);
   ReadPassFlags(flags);
+  if (flags.as_xla) flags.context.partition.policies = PartitionPolicies::AsXla();
   return RunSession(
       flags.session, flags.context,
       [&](Module& module, PassContext& context, const PassManagerOptions& options,
@@ -362,6 +364,7 @@ void AddPartitionFlags(const Command& partition, Flags& flags) {
   AddPropagationFlags(partition, flags.propagation);
   partition.AddSwitch("--no-propagate", flags.no_propagate, "Take shardings as they are");
   AddConstantFlag(partition, flags);
+  partition.AddSwitch("--as-xla", flags.as_xla, kAsXlaHelp);
   partition.AddSwitch("--weight-update-sharding", flags.weight_update_sharding,
                       "Cut optimizer state and weight updates along the batch's axes first");
   AddPassFlags(partition, flags);

@@ -91,6 +91,8 @@ stage "random programs" "$bin/tests/gshard_property" --seeds "${GSHARD_PROPERTY_
   --budget-s "${GSHARD_PROPERTY_S:-120}" --coverage --propagate-twice --out "$work/failures"
 stage "random programs, optimized" "$bin/tests/gshard_property" --seeds "${GSHARD_PROPERTY_SEEDS:-0:20000}" --optimize \
   --budget-s "$((${GSHARD_PROPERTY_S:-120} / 4))" --out "$work/failures"
+# 0:20000 by hand.
+stage "random programs, as XLA" "$bin/tests/gshard_property" --seeds 0:3000 --as-xla --out "$work/failures"
 # By Shardy's rules, which change nothing a second time, and by GSPMD's; 0:20000 by hand.
 stage "random programs, Shardy" "$bin/tests/gshard_property" --seeds 0:1500 --shardy --propagate-twice --out "$work/failures"
 # What gshard-run runs is what gshard-opt partition prints; 0:10000 by hand.

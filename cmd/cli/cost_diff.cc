@@ -74,6 +74,7 @@ void AddFlags(const Command& command, CostDiffFlags& flags) {
               "Where the comparison goes (default: -, standard output)",
               {.type = "FILE", .is_output = true});
   AddEstimateFlags(command, flags.estimate);
+  command.AddSwitch("--as-xla", flags.estimate.as_xla, kAsXlaHelp);
   command.Add("--top", flags.top, "Most rows of a list, such as 30 (default: 12, in JSON all)",
               {.type = "N", .between = {{1, INT32_MAX}}});
   command.Add("--check", flags.check,

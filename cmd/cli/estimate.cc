@@ -98,6 +98,7 @@ DeviceProgramOptions ProgramOptionsFor(const EstimateFlags& flags) {
   options.num_partitions = flags.num_partitions;
   if (!flags.partitioned.empty()) options.is_partitioned = flags.partitioned == "yes";
   options.optimize = flags.optimize;
+  options.as_xla = flags.as_xla;
   ReadPropagationFlags(flags.propagation, options.propagation);
   return options;
 }
@@ -118,8 +119,22 @@ Expected<Estimate> EstimateModule(std::unique_ptr<Module> module, const Chip& ch
     estimate.recorder = std::make_unique<ExplainRecorder>();
     options.recorder = estimate.recorder.get();
   }
+  std::unique_ptr<Module> propagated;
+  if (flags.beside_xla && !flags.as_xla && !flags.optimize) {
+    options.after_propagation = [&](const Module& whole) {
+      propagated = whole.Clone();
+      return Expected<void>();
+    };
+  }
   Expected<DeviceProgram> program = MakeDeviceProgram(std::move(module), options);
   if (!program) return Fail(std::move(program.error()));
+  options.after_propagation = nullptr;
+  if (propagated != nullptr) {
+    auto rows = CompareAsXla(*propagated, *program->module);
+    if (!rows) return Fail(std::move(rows.error()));
+    estimate.as_xla = std::move(*rows);
+    propagated = nullptr;
+  }
   if (causes != Causes::kNone) {
     estimate.collectives = MakeCollectiveReport(*program->module, options.recorder);
     estimate.collectives->propagated_as = program->propagated_as;

@@ -18,6 +18,7 @@
 #include "core/estimate/device_program.h"
 #include "core/report/collective_report.h"
 #include "core/report/tried_advice.h"
+#include "core/report/xla/as_xla.h"
 #include "ir/module.h"
 
 namespace gshard {
@@ -34,9 +35,15 @@ struct EstimateFlags {
   CostOptionFlags cost;
   std::string tiling = "layout";
   std::string combine_threshold;
-  bool optimize = false;  // first what `gshard-opt optimize` does
+  bool as_xla = false;      // partitioned with the collectives of XLA's partitioner
+  bool beside_xla = false;  // not a flag: Estimate::as_xla is wanted
+  bool optimize = false;    // first what `gshard-opt optimize` does
   PropagationFlags propagation;
 };
+
+inline constexpr const char* kAsXlaHelp =
+    "With the collectives of XLA's partitioner: sums whole, not scattered, operations where their "
+    "own sharding says";
 
 // --chip, --chip-file and --stack alone, for commands that estimate nothing else.
 void AddChipFlags(const Command& command, ChipFlags& flags);
@@ -63,6 +70,9 @@ struct Estimate {
   // causes, and the full rematerialisations. Points into `recorder`.
   std::optional<CollectiveReport> collectives;
   std::unique_ptr<ExplainRecorder> recorder;
+  // Of a program that was partitioned here, if EstimateFlags::beside_xla: what XLA's partitioner
+  // sends, where that is something else.
+  std::vector<AsXlaRow> as_xla;
   std::vector<TriedAdvice> advice;      // if asked for: all that helps, the best first
   std::vector<Diagnostic> diagnostics;  // warnings and notes of propagation
 };

@@ -4,7 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <span>
+#include <vector>
 
 #include "cmd/cli/explain_source.h"
 #include "cmd/cli/instruction_names.h"
@@ -35,6 +38,35 @@ std::string ConflictText(const PropagationFindings& findings, const Instruction*
                         AxisText(module.context(), conflict.wanted, mesh));
   }
   return text;
+}
+
+// Where the partitioner makes a value, if that is not where its sharding says; `says`: that
+// sharding.
+void TellPlacement(std::span<const LocalForm> forms, std::string_view name, const Sharding* says,
+                   Module& module, Json& document, std::string& text) {
+  const auto form = std::ranges::find(forms, name, &LocalForm::name);
+  if (form == forms.end() || says == nullptr || form->sharding == says) return;
+  const Mesh* mesh = NamedMesh(module);
+  const std::string made = AxisText(module.context(), form->sharding, mesh);
+  const std::string said = AxisText(module.context(), says, mesh);
+  if (made == said) return;
+  text += fmt::format(
+      "the partitioner makes {} as {}, which is not its sharding: that costs less, and nobody "
+      "needs "
+      "it as {}; XLA's would (--as-xla)\n",
+      name, made, said);
+  document.Set("made_as", made);
+}
+
+Json HistoriesOf(std::span<const Instruction* const> values, const ExplainRecorder& recorder,
+                 const Module& module) {
+  Json histories = Json::Array();
+  for (const Instruction* value : values) {
+    Json history;
+    AddShardingHistory(history, recorder, module, value);
+    histories.Append(std::move(history));
+  }
+  return histories;
 }
 
 Diagnostic NoSuchName(std::string_view name, std::string similar) {
@@ -251,6 +283,9 @@ int RunExplain(const ExplainOptions& options, PassContext& context) {
   if (!devices) return RefuseToExplain(options, devices.error());
   const Instruction* instruction = nullptr;
   const Mesh* mesh = nullptr;
+  const Sharding* says = nullptr;
+  std::vector<LocalForm> forms;
+  context.partition.local_forms = &forms;
   std::string similar;
   PerDeviceOptions way;
   way.num_partitions = options.num_partitions;
@@ -259,6 +294,7 @@ int RunExplain(const ExplainOptions& options, PassContext& context) {
     if (instruction == nullptr) similar = SimilarNames(propagated, name);
     mesh = NamedMesh(propagated);
     if (instruction != nullptr) {
+      says = instruction->sharding();
       if (!is_named && IsPipelined(propagated)) {
         text += PlaceOfInlined(options, instruction, document);
       }
@@ -275,6 +311,7 @@ int RunExplain(const ExplainOptions& options, PassContext& context) {
   if (!made) return RefuseToExplain(options, made.error());
   std::vector<CausedCollective> collectives;
   if (partitions) collectives = CollectivesBecauseOf(**module, &recorder, name);
+  if (partitions) TellPlacement(forms, name, says, **module, document, text);
   TellPropagation(context.propagated_as, document, text);
   document.Set("collectives", ToJson(collectives));
   text += ToText(collectives, name);
@@ -286,13 +323,7 @@ int RunExplain(const ExplainOptions& options, PassContext& context) {
     std::vector<const Instruction*> ends = EndsOf(collectives[0]);
     text += ShardingHistoryText(recorder, **module, ends, mesh);
     document.Set("instruction", name);
-    Json because_of = Json::Array();
-    for (const Instruction* end : ends) {
-      Json history;
-      AddShardingHistory(history, recorder, **module, end);
-      because_of.Append(std::move(history));
-    }
-    document.Set("because_of", std::move(because_of));
+    document.Set("because_of", HistoriesOf(ends, recorder, **module));
   }
   return Print(options.json ? document.Text() : text);
 }

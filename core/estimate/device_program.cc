@@ -32,6 +32,7 @@ Expected<void> Partition(DeviceProgram& program, const DeviceProgramOptions& opt
   context.propagation = options.propagation;
   context.recorder = options.recorder;
   context.partition.reshard_plans = options.reshard_plans;
+  if (options.as_xla) context.partition.policies = PartitionPolicies::AsXla();
   PerDeviceOptions way;
   way.num_partitions = options.num_partitions;
   way.weight_update_sharding = options.weight_update_sharding;

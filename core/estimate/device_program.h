@@ -38,6 +38,7 @@ struct DeviceProgramOptions {
   std::optional<bool>
       is_partitioned;     // true: it is the program of one device already; unset: IsPartitioned
   bool optimize = false;  // run the passes of `gshard-opt optimize` afterwards
+  bool as_xla = false;    // partition as XLA decides (PartitionPolicies::AsXla)
   bool weight_update_sharding = false;
   bool windowed_einsum = false;  // every gather and scatter of a dot, however small
   PropagationOptions propagation;

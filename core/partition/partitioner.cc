@@ -111,7 +111,9 @@ class ComputationPartitioner {
     const std::vector<const MeshLayout*>& leaves = root_layouts_ = RootLayouts(signature, is_entry);
     run_.demand.Collect(source_, OutputShardings(leaves));
     for (const Instruction* instruction : source_.instructions()) {
-      if (PartitionedValue* known = numbering_.Find(*instruction)) {
+      PartitionedValue* known =
+          run_.options.policies.follow_users ? numbering_.Find(*instruction) : nullptr;
+      if (known != nullptr) {
         run_.value_of[instruction->id()] = known;
         Promise(*instruction);
         continue;
@@ -180,7 +182,8 @@ class ComputationPartitioner {
   void Promise(const Instruction& instruction) {
     int64_t leaf = run_.demand.OutputLeaf(instruction);
     PartitionedValue* value = run_.value_of[instruction.id()];
-    if (leaf < 0 || value->required_layout != nullptr) return;
+    const bool is_settled = leaf < 0 || value->required_layout != nullptr;
+    if (is_settled || !run_.options.policies.follow_users) return;
     const MeshLayout* layout = root_layouts_[static_cast<size_t>(leaf)];
     if (IsTiled(layout) && SameRegion(layout, PartitionScope::LayoutOf(*value))) {
       value->required_layout = layout;
@@ -222,8 +225,10 @@ class ComputationPartitioner {
     std::vector<const MeshLayout*>& wanted = wanted_;
     wanted.clear();
     bool is_border = IsRegionMarker(source) || HasSideEffect(source);
-    AppendLayouts(run_.layouts, source.shape(), run_.demand.ShardingOf(source), Fidelity::kExact,
-                  wanted);
+    const bool follows_users = run_.options.policies.follow_users;
+    AppendLayouts(run_.layouts, source.shape(),
+                  follows_users ? run_.demand.ShardingOf(source) : source.sharding(),
+                  Fidelity::kExact, wanted);
     if (!is_border) DropEmptyTiles(source, operands, wanted);
     // The host exchanges with every device what nobody says anything of.
     if (HasSideEffect(source) && source.sharding() == nullptr && source.opcode() != Opcode::kRng &&
@@ -234,7 +239,7 @@ class ComputationPartitioner {
                       OpcodeName(source.opcode()))));
     }
     bool is_manual = AdoptRegion(source, operands, wanted);
-    if (source.shape()->IsArray() && !is_border) AimAtOutput(source, wanted[0]);
+    if (follows_users && source.shape()->IsArray() && !is_border) AimAtOutput(source, wanted[0]);
     if (!IsRegionMarker(source)) {
       if (Expected<void> legal = CheckRegions(source, operands, wanted); !legal) {
         return Fail(legal.error());
@@ -246,7 +251,9 @@ class ComputationPartitioner {
     }
     RuleResult result = is_manual && !IsRegionMarker(source) ? CopyManual(rule) : Partitioned(rule);
     if (!result) return result;
-    return Annotated(*result, source, rule.wanted_leaves());
+    PartitionedValue* value = Annotated(*result, source, rule.wanted_leaves());
+    if (!follows_users) Settle(*value);
+    return value;
   }
 
   // Copies instead of empty tiles, unless an operand has those already. Products are where such
@@ -300,7 +307,8 @@ class ComputationPartitioner {
 
   // The first array of a value that is to be used within a region of all axes, or without, where it
   // is not, and has another shape there; null: none. Takes as many layouts as it has leaves. (Where
-  // nothing in a region says that it is manual, values have their local shapes and count as copies.)
+  // nothing in a region says that it is manual, values have their local shapes and count as
+  // copies.)
   const PartitionedValue* FirstBeyondBorder(const PartitionedValue& value,
                                             std::span<const MeshLayout* const>& wanted) {
     if (!value.IsTuple()) {
@@ -341,9 +349,8 @@ class ComputationPartitioner {
     PartitionedValue* operand = operands_[i];
     const auto rank = operand->shape->rank();
     const MeshLayout* whole = run_.layouts.ReplicatedLike(layout, rank);
-    Instruction* local =
-        scope_.Materialize(operand, {&whole, 1},
-                           {.user = &source, .value = source.operand(static_cast<int64_t>(i))});
+    Instruction* local = scope_.Materialize(
+        operand, {&whole, 1}, {.user = &source, .value = source.operand(static_cast<int64_t>(i))});
     const MeshLayout* replicated = run_.layouts.Replicated(rank);
     return scope_.NewFromLocal(operand->shape, {&replicated, 1}, local);
   }
@@ -380,9 +387,8 @@ class ComputationPartitioner {
     const PartitionedValue* found = FirstBeyondBorder(value, rest);
     if (found == nullptr) return {};
     const MeshLayout* layout = wanted[wanted.size() - rest.size() - 1];
-    const std::string what = found->source == nullptr
-                                 ? fmt::format("a value of {}", source.name())
-                                 : std::string(found->source->name());
+    const std::string what = found->source == nullptr ? fmt::format("a value of {}", source.name())
+                                                      : std::string(found->source->name());
     return Fail(BorderError(source, what, *found, layout));
   }
 
@@ -472,6 +478,19 @@ class ComputationPartitioner {
     }
     Instruction* local = rule.EmitLocal(locals, source.shape());
     return scope_.NewFromLocal(source.shape(), rule.wanted_leaves(), local);
+  }
+
+  // Moves a value to where its sharding says, from where it goes on.
+  void Settle(PartitionedValue& value) {
+    if (value.IsTuple() || value.maker != nullptr || value.variants.empty() ||
+        value.layout == nullptr || value.variants[0].layout->IsMaximal() ||
+        !IsTiled(value.layout) || !SameRegion(value.variants[0].layout, value.layout)) {
+      return;
+    }
+    Instruction* local =
+        scope_.Reshard(&value, value.layout, {.user = nullptr, .value = value.source});
+    value.variants.clear();
+    value.variants.push_back({value.layout, local});
   }
 
   // Notes where the value's sharding wants it. Values move when somebody needs them there.

@@ -7,17 +7,18 @@
 
 #include "core/check/finding.h"
 #include "core/cost/cost_report.h"
+#include "core/json.h"
 #include "core/report/failed_check.h"
 #include "core/report/tried_advice.h"
 
 namespace gshard {
 
 // `top`: rows of what is alive at the memory peak; 0: all, which then add up to it. `findings`: of
-// the program's communication.
+// the program's communication. `as_xla`: the rows of that name.
 std::string CostAsJson(const Module& module, const CostReport& report, size_t top = 0,
                        const CommunicationFindings& findings = {},
                        std::span<const FailedCheck> failed = {},
-                       std::span<const TriedAdvice> advice = {});
+                       std::span<const TriedAdvice> advice = {}, Json as_xla = Json::Array());
 
 }  // namespace gshard
 

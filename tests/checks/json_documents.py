@@ -132,6 +132,11 @@ with tempfile.TemporaryDirectory() as folder:
     same_shape(good, over, ["limit"], "--limit")
     check(over["failed_checks"][0]["value"] == over["memory"]["peak_bytes"], "the peak is over the limit")
     run("gshard-cost", PIPELINE, "--json", "--group-by", "([a-z]+)")
+    beside = run("gshard-cost", "tests/golden/cost/as_xla.hlo", "--json")
+    check({(row["kind"], row["xla_bytes_per_device"] > row["bytes_per_device"]) for row in beside["as_xla"]}
+          == {("all-reduce", True), ("reduce-scatter", False)}, "XLA's collectives stand beside ours")
+    check(run("gshard-cost", "tests/golden/cost/as_xla.hlo", "--json", "--as-xla")["as_xla"] == [],
+          "with --as-xla there is nothing beside them")
     run("gshard-cost", MLP, "--write-budget", budget, file=budget)
     tight = json.loads(pathlib.Path(budget).read_text())
     tight["peak_bytes"] = 1

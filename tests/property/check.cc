@@ -441,6 +441,7 @@ OpcodeSet Check(const std::string& text, const std::string& plain, const CheckOp
   context.propagation.mode = options.mode;
   // Programs are small: every other seed, rounds cost nothing.
   if (options.seed % 2 == 1) context.partition.bytes_per_round = 0;
+  if (options.as_xla) context.partition.policies = PartitionPolicies::AsXla();
   PerDeviceOptions way;
   way.after_propagation = [&](Module& propagated) {
     if (options.propagate_twice) CheckIdempotence(propagated, options.mode);

@@ -29,6 +29,7 @@ struct CheckOptions {
   bool has_nan = false;   // some float inputs are NaN
   bool thorough = false;  // one device, unfused kernels, the reference evaluator
   bool propagate_twice = false;
+  bool as_xla = false;    // partitioned as XLA decides
   bool optimize = false;  // what `gshard-opt optimize` does, after partitioning
   PropagationMode mode = PropagationMode::kByText;
   // Of the outputs' leaves. Empty: by type, as gshard-run --verify.

@@ -51,7 +51,8 @@ struct Options {
   double budget_s = 0;
   std::string print;
   bool partitioned = false, no_shrink = false, has_nan = false, coverage = false;
-  bool propagate_twice = false, optimize = false, one_way = false, grad = false, shardy = false;
+  bool propagate_twice = false, optimize = false, as_xla = false, one_way = false, grad = false,
+       shardy = false;
   size_t max_failures = 20;
   uint64_t input_seed = 0;
   int64_t devices = 0;
@@ -107,6 +108,7 @@ Verdict Check(const Program& program, uint64_t seed, const Options& session) {
   CheckOptions options = OptionsOf(program, seed, thorough);
   options.propagate_twice = session.propagate_twice;
   options.optimize = session.optimize;
+  options.as_xla = session.as_xla;
   return CheckInModes(ToText(program), ToText(program, false), options, session.shardy);
 }
 
@@ -207,6 +209,7 @@ class Session {
     check.seed = options_.input_seed;
     check.has_nan = options_.has_nan;
     check.optimize = options_.optimize;
+    check.as_xla = options_.as_xla;
     const Verdict verdict = CheckOneApart(options_.seconds, options_.memory_gib, [&] {
       if (options_.grad) return CheckGradientText(text.str());
       if (options_.ranks > 0) return CheckRanks(text.str(), options_.ranks, check);
@@ -287,6 +290,7 @@ class Session {
         fmt::format("// {}: {}\n// gshard_property --file THIS --input-seed {}{}{}\n{}",
                     last.failure, FirstLine(last.detail), seed, small.has_nan ? " --nan" : "",
                     options_.optimize    ? " --optimize"
+                    : options_.as_xla    ? " --as-xla"
                     : options_.ranks > 0 ? fmt::format(" --ranks {}", options_.ranks)
                     : options_.one_way   ? " --one-way"
                     : options_.shardy    ? " --shardy"
@@ -371,6 +375,7 @@ int Main(int argc, char** argv) {
                  "Addresses that a program may take, with --file (4)");
   app.add_option("--input-seed", options.input_seed, "Of the inputs, with --file");
   app.add_flag("--optimize", options.optimize, "Optimize after partitioning");
+  app.add_flag("--as-xla", options.as_xla, "Partition as XLA decides");
   app.add_flag("--grad", options.grad, "Check the gradients of the program of one device, instead");
   app.add_flag("--shardy", options.shardy,
                "Annotations as Shardy's attributes; programs are propagated in both modes");

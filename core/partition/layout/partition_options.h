@@ -21,6 +21,28 @@ struct LocalForm {
   const Shape* whole = nullptr;        // the array's shape
 };
 
+// Decisions in which XLA's partitioner differs (docs/partitioning.md, "As XLA decides"). Each is
+// right either way; what is sent, computed and kept differs.
+struct PartitionPolicies {
+  // Sums over devices that are wanted in tiles are scattered. False: added up whole, then cut.
+  bool scatter_sums = true;
+  // Devices that hold the same summands add up a piece each. False: each group by itself.
+  bool share_sums = true;
+  // Sums stay partial through operations that make less of them. False: added up at once.
+  bool defer_sums = true;
+  // Operations are done where that costs least. False: where their own sharding says, but that
+  // what all operands have cut alike is summed over devices.
+  bool place_by_cost = true;
+  // Values are made where their users and the outputs want them, and elementwise ones again where
+  // that costs less than moving them. False: where their sharding says, and moved from there.
+  bool follow_users = true;
+  // Layouts change by the cheapest sequence of collectives. False: tiles are moved where dims can
+  // be cut as often at both ends, else gathered whole and cut.
+  bool search_reshards = true;
+
+  static PartitionPolicies AsXla() { return {false, false, false, false, false, false}; }
+};
+
 struct PartitionOptions {
   int64_t num_partitions = 0;  // 0: module.DeviceCount()
   // Cost weights of the reshard planner (ReshardPlan::cost in core/partition/plan/reshard_plan.h
@@ -42,6 +64,7 @@ struct PartitionOptions {
   // work.
   double bytes_per_repeated_flop = 1.0 / 16;
   KnownReshardPlans* reshard_plans = nullptr;  // of other runs; learns this one's; may be null
+  PartitionPolicies policies;
   ExplainRecorder* recorder = nullptr;  // learns the cause of every collective; may be null
   // Learns, callees first, of every array that some instruction of the result holds as a whole: not
   // of partial values and not of what manual regions compute. May be null.

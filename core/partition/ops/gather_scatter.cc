@@ -259,6 +259,7 @@ Labels GatherLabels(const PartitionContext& rule, const Geometry& geometry) {
   labels.operands = {std::vector<int>(At(from->rank()), Labels::kWhole),
                      std::vector<int>(At(rule.operand_shape(1)->rank()), Labels::kWhole)};
   labels.results = {std::vector<int>(At(to->rank()), Labels::kWhole)};
+  labels.placed_by_operands = true;
   labels.combiner = DisjointCombiner(from->dtype());
   labels.flops = static_cast<double>(to->element_count());
   for (size_t d = 0; d < geometry.windowed_of.size(); ++d) {

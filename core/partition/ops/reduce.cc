@@ -39,6 +39,7 @@ RuleResult Reduce(PartitionContext& rule) {
   const Opcode combiner = found.value_or(Opcode::kAdd);
   Labels labels = ReduceLabels(rule, dimensions, inputs, /*cut_reduced=*/true);
   if (mergeable) labels.combiner = combiner;
+  labels.placed_by_operands = true;
   const Strategy& strategy = rule.Choose(labels);
 
   bool is_cut = false;

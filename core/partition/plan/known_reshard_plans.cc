@@ -39,7 +39,8 @@ class KeyWriter {
 
 std::string KnownReshardPlans::KeyOf(const Shape* shape, const MeshLayout* from,
                                      const MeshLayout* to, int64_t devices,
-                                     const ReshardWeights& weights) {
+                                     const ReshardWeights& weights,
+                                     const ReshardPolicies& policies) {
   if (from->order != nullptr || to->order != nullptr) return {};
   KeyWriter key;
   key.Add(DTypeBits(shape->dtype()));
@@ -50,6 +51,9 @@ std::string KnownReshardPlans::KeyOf(const Shape* shape, const MeshLayout* from,
   key.Add(devices);
   key.Add(std::bit_cast<int64_t>(weights.bytes_per_message));
   key.Add(std::bit_cast<int64_t>(weights.bytes_per_moved_byte));
+  for (const bool policy : {policies.scatter_sums, policies.share_sums, policies.search}) {
+    key.Add(static_cast<int64_t>(policy));
+  }
   return key.Take();
 }
 

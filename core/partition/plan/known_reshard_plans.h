@@ -19,7 +19,8 @@ class KnownReshardPlans {
   // The text of everything that a plan depends on; empty for layouts over an explicit list of
   // devices, of which nothing is remembered.
   static std::string KeyOf(const Shape* shape, const MeshLayout* from, const MeshLayout* to,
-                           int64_t devices, const ReshardWeights& weights);
+                           int64_t devices, const ReshardWeights& weights,
+                           const ReshardPolicies& policies);
 
   // Null: there is none yet.
   std::shared_ptr<const ReshardPlan> Find(const std::string& key) const;

@@ -5,9 +5,11 @@
 #include <tsl/robin_map.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "core/partition/plan/known_reshard_plans.h"
 #include "core/partition/plan/reshard_search.h"
+#include "core/partition/plan/xla_way.h"
 #include "ir/diagnostic.h"
 
 namespace gshard {
@@ -109,6 +111,7 @@ struct PlanKeyHash {
 struct ReshardPlanner::Impl {
   MeshLayoutTable& layouts;
   ReshardWeights weights;
+  ReshardPolicies policies;
   KnownReshardPlans* known;
   tsl::robin_map<PlanKey, std::shared_ptr<const ReshardPlan>, PlanKeyHash> plans;
 
@@ -118,6 +121,10 @@ struct ReshardPlanner::Impl {
   ReshardPlan MakeInOneOrder(const Shape* shape, const MeshLayout* from, const MeshLayout* to);
   ReshardPlan Searched(const Shape* shape, const MeshLayout* from, const MeshLayout* to,
                        const AxisList& sub_axes);
+  std::optional<ReshardPlan> Stepwise(const Shape* shape, const MeshLayout* from,
+                                      const MeshLayout* to, const AxisList& sub_axes);
+  std::vector<const MeshLayout*> Waypoints(const MeshLayout* from, const MeshLayout* to,
+                                           const AxisList& sub_axes);
   ReshardPlan ShareReduction(const Shape* shape, const MeshLayout* from, const MeshLayout* to,
                              const AxisList& axes, ReshardPlan plan);
   ReshardPlan PermuteLast(const Shape* shape, const MeshLayout* from, const MeshLayout* to);
@@ -267,6 +274,18 @@ AxisList UnusedAxes(const AxisList& axes, int64_t device_count) {
 
 }  // namespace
 
+namespace {
+
+// Do the tiles of `fine` lie within those of `coarse` on every device?
+bool Extends(const MeshLayout* fine, const MeshLayout* coarse) {
+  return std::ranges::equal(fine->dims, coarse->dims, [](const AxisList& f, const AxisList& c) {
+    const AxisList whole = PrimeSubAxes(f), part = PrimeSubAxes(c);
+    return part.size() <= whole.size() && std::equal(part.begin(), part.end(), whole.begin());
+  });
+}
+
+}  // namespace
+
 ReshardPlan ReshardPlanner::Impl::MakeInOneOrder(const Shape* shape, const MeshLayout* from,
                                                  const MeshLayout* to) {
   AxisList axes;
@@ -281,9 +300,105 @@ ReshardPlan ReshardPlanner::Impl::MakeInOneOrder(const Shape* shape, const MeshL
   if (!sub_axes.has_value() || sub_axes->size() > kMaxSearchedSubAxes) {
     return PermuteLast(shape, from, to);
   }
+  if (!policies.search) {
+    // Sub-axes of prime size: those that dims of other sizes have in common.
+    axes = PrimeSubAxes(*sub_axes);
+    const AxisList others = PrimeSubAxes(UnusedAxes(axes, layouts.device_count()));
+    axes.insert(axes.end(), others.begin(), others.end());
+    std::optional<AxisList> primes = CommonSubAxes(axes, layouts.device_count());
+    if (std::optional<ReshardPlan> plan; primes && primes->size() <= kMaxSearchedSubAxes &&
+                                         (plan = Stepwise(shape, from, to, *primes))) {
+      return *std::move(plan);
+    }
+  }
   ReshardPlan plan = Searched(shape, from, to, *sub_axes);
-  const bool is_shared = !from->unreduced.empty() && plan.cost > kSharedReductionCost;
+  const bool is_shared =
+      policies.share_sums && !from->unreduced.empty() && plan.cost > kSharedReductionCost;
   return is_shared ? ShareReduction(shape, from, to, axes, std::move(plan)) : plan;
+}
+
+// By way of XlaWay's layouts, a collective of one kind to each. Nothing: there is no such plan.
+std::optional<ReshardPlan> ReshardPlanner::Impl::Stepwise(const Shape* shape,
+                                                          const MeshLayout* from,
+                                                          const MeshLayout* to,
+                                                          const AxisList& sub_axes) {
+  if (!to->unreduced.empty()) return std::nullopt;
+  ReshardPlan plan;
+  auto go = [&](const MeshLayout* a, const MeshLayout* b, ReshardKind kind) {
+    std::optional<ReshardPlan> leg = SearchPlanOf({&kind, 1}, shape, a, b, sub_axes, weights);
+    if (!leg) return false;
+    plan.cost += leg->cost;
+    plan.bytes += leg->bytes;
+    for (ReshardStep& step : leg->steps) plan.steps.push_back(std::move(step));
+    return true;
+  };
+  const MeshLayout* at = from;
+  if (!from->unreduced.empty()) {
+    const MeshLayout* sum = layouts.Reduced(from);
+    if (!go(from, sum, ReshardKind::kAllReduce)) return std::nullopt;
+    at = sum;
+  }
+  bool is_whole = false;
+  for (const MeshLayout* next : Waypoints(at, to, sub_axes)) {
+    bool done = at->dims == next->dims;
+    for (ReshardKind kind : {ReshardKind::kSlice, ReshardKind::kPermute, ReshardKind::kAllToAll}) {
+      if (!done && !Extends(at, next)) done = go(at, next, kind);
+    }
+    // Last dims first.
+    for (size_t d = at->dims.size(); !done && d-- > 0;) {
+      if (at->dims[d] == next->dims[d]) continue;
+      std::vector<AxisList> dims = at->dims;
+      dims[d] = next->dims[d];
+      const MeshLayout* gathered = layouts.WithDims(at, std::move(dims));
+      if (!go(at, gathered, ReshardKind::kAllGather)) return std::nullopt;
+      at = gathered;
+    }
+    is_whole |= next->TileCount() == 1;
+    at = next;
+  }
+  plan.full_rematerialization = is_whole && from->TileCount() > 1 && to->TileCount() > 1;
+  return plan;
+}
+
+// The layouts that XLA's way leads through, the last one being `to`. `sub_axes` are primes.
+std::vector<const MeshLayout*> ReshardPlanner::Impl::Waypoints(const MeshLayout* from,
+                                                               const MeshLayout* to,
+                                                               const AxisList& sub_axes) {
+  std::vector<uint8_t> taken(sub_axes.size(), 0);
+  auto indices = [&](const AxisList& axes) {
+    std::vector<int> list;
+    for (const DeviceAxis& axis : axes) {
+      for (int k : SubAxesOf(sub_axes, axis)) list.push_back(k);
+    }
+    return list;
+  };
+  CutLists before, after;
+  for (const AxisList& axes : from->dims) before.push_back(indices(axes));
+  for (const AxisList& axes : to->dims) after.push_back(indices(axes));
+  for (const std::vector<int>& list : before) {
+    for (int k : list) taken[static_cast<size_t>(k)] = 1;
+  }
+  for (int k : indices(from->manual)) taken[static_cast<size_t>(k)] = 1;
+  std::vector<int> free;
+  std::vector<int64_t> sizes;
+  for (size_t k = 0; k < sub_axes.size(); ++k) {
+    sizes.push_back(sub_axes[k].size);
+    if (taken[k] == 0) free.push_back(static_cast<int>(k));
+  }
+  std::optional<std::vector<CutLists>> way = XlaWay(before, after, sizes, free);
+  if (!way) way = std::vector<CutLists>{CutLists(before.size())};
+  std::vector<const MeshLayout*> layouts_on_it;
+  for (const CutLists& lists : *way) {
+    std::vector<AxisList> dims;
+    for (const std::vector<int>& list : lists) {
+      AxisList axes;
+      for (int k : list) axes.push_back(sub_axes[static_cast<size_t>(k)]);
+      dims.push_back(MergedAxes(axes));
+    }
+    layouts_on_it.push_back(layouts.WithDims(from, std::move(dims)));
+  }
+  layouts_on_it.push_back(to);
+  return layouts_on_it;
 }
 
 ReshardPlan ReshardPlanner::Impl::Searched(const Shape* shape, const MeshLayout* from,
@@ -341,7 +456,7 @@ std::shared_ptr<const ReshardPlan> ReshardPlanner::Impl::KnownOrMade(const Shape
                                                                      const MeshLayout* to) {
   std::string key;
   if (known != nullptr) {
-    key = KnownReshardPlans::KeyOf(shape, from, to, layouts.device_count(), weights);
+    key = KnownReshardPlans::KeyOf(shape, from, to, layouts.device_count(), weights, policies);
     if (auto found = known->Find(key)) return found;
   }
   auto made = std::make_shared<const ReshardPlan>(Make(shape, from, to));
@@ -350,8 +465,8 @@ std::shared_ptr<const ReshardPlan> ReshardPlanner::Impl::KnownOrMade(const Shape
 }
 
 ReshardPlanner::ReshardPlanner(MeshLayoutTable& layouts, ReshardWeights weights,
-                               KnownReshardPlans* known)
-    : impl_(new Impl{layouts, weights, known, {}}) {}
+                               ReshardPolicies policies, KnownReshardPlans* known)
+    : impl_(new Impl{layouts, weights, policies, known, {}}) {}
 ReshardPlanner::~ReshardPlanner() = default;
 
 const ReshardPlan& ReshardPlanner::Plan(const Shape* shape, const MeshLayout* from,

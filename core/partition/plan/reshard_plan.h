@@ -77,13 +77,20 @@ struct ReshardWeights {
   double bytes_per_moved_byte = 1;  // of steps that add nothing up
 };
 
+// As in PartitionPolicies.
+struct ReshardPolicies {
+  bool scatter_sums = true;
+  bool share_sums = true;
+  bool search = true;
+};
+
 class KnownReshardPlans;
 
 // Plans and remembers. Not thread-safe.
 class ReshardPlanner {
  public:
   // `known`: plans of other runs, which learns those of this one; may be null.
-  ReshardPlanner(MeshLayoutTable& layouts, ReshardWeights weights,
+  ReshardPlanner(MeshLayoutTable& layouts, ReshardWeights weights, ReshardPolicies policies = {},
                  KnownReshardPlans* known = nullptr);
   ~ReshardPlanner();
 

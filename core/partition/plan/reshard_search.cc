@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
 #include <queue>
 #include <span>
 
@@ -98,6 +99,12 @@ class Search {
   }
 
   ReshardPlan Run();
+  // With steps of these kinds and re-tiling; nothing: there is no such plan.
+  std::optional<ReshardPlan> RunOf(std::span<const ReshardKind> kinds) {
+    kinds_ = 1u << static_cast<int>(ReshardKind::kRetile);
+    for (ReshardKind kind : kinds) kinds_ |= 1u << static_cast<int>(kind);
+    return Shortest();
+  }
 
  private:
   struct Visit {
@@ -238,6 +245,7 @@ class Search {
     return node.dims == goal_.dims && node.tiles == goal_.tiles &&
            node.unreduced == goal_.unreduced;
   }
+  std::optional<ReshardPlan> Shortest();
   ReshardPlan Extract(int index) const;
 
   std::span<const int64_t> sizes_;
@@ -245,7 +253,8 @@ class Search {
   bool can_sum_;
   ReshardWeights weights_;
   AxisList sub_axes_;
-  uint64_t manual_ = 0;  // sub-axes that no dim may have, of both ends
+  uint32_t kinds_ = ~0u;  // of steps that may be taken, a bit each
+  uint64_t manual_ = 0;   // sub-axes that no dim may have, of both ends
   Node start_, goal_;
   std::vector<int> place_;           // dim of the goal that a sub-axis cuts, or kNowhere
   std::vector<int> rank_;            // its index there
@@ -281,6 +290,7 @@ class Search {
 };
 
 void Search::Push(int parent, Node node, Edge edge, double bytes, int messages) {
+  if ((kinds_ >> static_cast<int>(edge.kind) & 1) == 0) return;
   bool adds = edge.kind == ReshardKind::kAllReduce || edge.kind == ReshardKind::kReduceScatter;
   double price = adds ? bytes : bytes * weights_.bytes_per_moved_byte;
   double cost = visits_[static_cast<size_t>(parent)].cost + price + kReshardStepCost +
@@ -681,7 +691,7 @@ void Search::Start() {
   queue_.push({0, 0});
 }
 
-ReshardPlan Search::Run() {
+std::optional<ReshardPlan> Search::Shortest() {
   Start();
   int settled = 0;
   while (!queue_.empty()) {
@@ -694,6 +704,11 @@ ReshardPlan Search::Run() {
     if (++settled > kMaxStates) break;
     Expand(index);
   }
+  return std::nullopt;
+}
+
+ReshardPlan Search::Run() {
+  if (std::optional<ReshardPlan> plan = Shortest()) return *std::move(plan);
   // Too many states: reduce, gather everything, cut again. Always possible.
   Start();
   int at = 0;
@@ -747,6 +762,12 @@ ReshardPlan Search::Extract(int index) const {
 ReshardPlan SearchPlan(const Shape* shape, const MeshLayout* from, const MeshLayout* to,
                        AxisList sub_axes, const ReshardWeights& weights) {
   return Search(shape, from, to, std::move(sub_axes), weights).Run();
+}
+
+std::optional<ReshardPlan> SearchPlanOf(std::span<const ReshardKind> kinds, const Shape* shape,
+                                        const MeshLayout* from, const MeshLayout* to,
+                                        AxisList sub_axes, const ReshardWeights& weights) {
+  return Search(shape, from, to, std::move(sub_axes), weights).RunOf(kinds);
 }
 
 }  // namespace gshard

@@ -3,6 +3,9 @@
 #ifndef GSHARD_CORE_PARTITION_PLAN_RESHARD_SEARCH_H_
 #define GSHARD_CORE_PARTITION_PLAN_RESHARD_SEARCH_H_
 
+#include <optional>
+#include <span>
+
 #include "core/partition/plan/reshard_plan.h"
 
 namespace gshard {
@@ -20,6 +23,11 @@ inline constexpr size_t kMaxSearchedSubAxes = 31;
 // slice.
 ReshardPlan SearchPlan(const Shape* shape, const MeshLayout* from, const MeshLayout* to,
                        AxisList sub_axes, const ReshardWeights& weights);
+
+// The same with steps of the kinds given and re-tiling; nothing: there is no such plan.
+std::optional<ReshardPlan> SearchPlanOf(std::span<const ReshardKind> kinds, const Shape* shape,
+                                        const MeshLayout* from, const MeshLayout* to,
+                                        AxisList sub_axes, const ReshardWeights& weights);
 
 }  // namespace gshard
 

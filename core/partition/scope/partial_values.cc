@@ -339,6 +339,7 @@ RuleResult RunWantedPartial(PartitionContext& rule, OpRule op) {
 }
 
 std::optional<RuleResult> RunBeforeCombining(PartitionContext& rule, OpRule op) {
+  if (!rule.scope().run().options.policies.defer_sums) return std::nullopt;
   const MeshLayout* partial[] = {DeferredLayout(rule)};
   if (partial[0] == nullptr) return std::nullopt;
   PartitionContext inner(rule.scope(), rule.source(), rule.operands(), partial);

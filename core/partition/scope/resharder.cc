@@ -492,6 +492,7 @@ Instruction* PartitionScope::Reshard(PartitionedValue* value, const MeshLayout* 
   const ReshardPlan* best_plan = nullptr;
   for (const PartitionedValue::Variant& variant : value->variants) {
     if (!can_become(variant)) continue;
+    if (best != nullptr && !run_.options.policies.follow_users) break;  // from its own place
     const ReshardPlan& plan = run_.planner.Plan(value->shape, variant.layout, layout);
     if (best_plan == nullptr || plan.cost < best_plan->cost) {
       best = &variant;
@@ -504,7 +505,8 @@ Instruction* PartitionScope::Reshard(PartitionedValue* value, const MeshLayout* 
     Reshard(value, value->required_layout, {.user = nullptr, .value = cause.value});
     return Reshard(value, layout, cause);
   }
-  if (!IsLocalPlan(*best_plan) && IsCheaperToRecompute(*this, *value, layout, best_plan->cost)) {
+  if (run_.options.policies.follow_users && !IsLocalPlan(*best_plan) &&
+      IsCheaperToRecompute(*this, *value, layout, best_plan->cost)) {
     return Recompute(value, layout);
   }
   std::string text;

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/partition/scope/partition_scope.h"
+#include "core/partition/scope/placed_roles.h"
 
 namespace gshard {
 
@@ -88,6 +89,10 @@ class Chooser {
                     tensors_.size()};
       tensor.same_as -= i - FirstOfSame(operands, i);
       scope.CollectLayouts(*operands[i], tensor.seen);
+      const bool is_placed = !scope.run().options.policies.place_by_cost;
+      if (is_placed && tensor.seen.empty() && operands[i]->layout != nullptr) {
+        tensor.seen.push_back(operands[i]->layout);  // of what can be made in any layout
+      }
       for (const MeshLayout*& layout : tensor.seen) layout = Tiled(layouts_, layout);
       tensors_.push_back(std::move(tensor));
     }
@@ -106,6 +111,10 @@ class Chooser {
 
   Strategy Run() {
     // What the results or the operands suggest as they stand; free if everything fits.
+    if (!scope_.run().options.policies.place_by_cost) {
+      Consider(WherePlaced());
+      if (best_.has_value()) return Take();
+    }
     Consider(FromTensor(tensors_[0]));
     if (best_.has_value() && best_cost_ == WorkCost(best_roles_)) return Take();
     for (size_t t = 1; t < tensors_.size(); ++t) Consider(FromTensor(tensors_[t]));
@@ -235,6 +244,48 @@ class Chooser {
       }
     }
     return roles;
+  }
+
+  PlacedTensor Placed(const Tensor& tensor) const {
+    PlacedTensor placed{tensor.labels, std::vector<std::vector<int>>(tensor.labels->size())};
+    if (tensor.seen.empty() || tensor.seen[0]->order != frame_->order) return placed;
+    for (size_t d = 0; d < placed.cut.size(); ++d) {
+      for (const DeviceAxis& axis : tensor.seen[0]->dims[d]) {
+        for (int sub_axis : SubAxesOf(sub_axes_, axis)) placed.cut[d].push_back(sub_axis);
+      }
+    }
+    return placed;
+  }
+
+  Roles WherePlaced() {
+    std::vector<PlacedTensor> operands;
+    for (size_t t = labels_.results.size(); t < tensors_.size(); ++t) {
+      operands.push_back(Placed(tensors_[t]));
+    }
+    const PlacedRoles placed =
+        RolesWherePlaced(labels_, Placed(tensors_[0]), operands, sub_axes_.size());
+    auto to_roles = [](const std::vector<int>& labels) {
+      Roles roles(labels.size());
+      for (size_t k = 0; k < labels.size(); ++k) roles.Set(k, labels[k]);
+      return roles;
+    };
+    const Roles roles = to_roles(placed.roles);
+    if (!placed.with_sums.has_value()) return roles;
+    const Roles with_sums = to_roles(*placed.with_sums);
+    // A step costs less than a byte, and does not break a tie.
+    return MoveCost(with_sums) > MoveCost(roles) + 1 ? roles : with_sums;
+  }
+
+  double MoveCost(const Roles& roles) {
+    const std::vector<AxisList> cut = CutOf(roles, 0);
+    double cost = 0;
+    for (const Tensor& tensor : tensors_) {
+      const MeshLayout* layout = LayoutOf(tensor, cut);
+      cost += tensor.operand != nullptr
+                  ? scope_.ReshardCost(*tensor.operand, layout)
+                  : scope_.run().planner.Plan(tensor.shape, layout, tensor.wanted).cost;
+    }
+    return cost;
   }
 
   // The part of the work that each device does where the shardings are taken at their word: what
@@ -591,6 +642,7 @@ void AppendValue(StrategyKey& key, const PartitionedValue& value) {
   if (value.required_layout != nullptr) key.push_back(Word(value.required_layout));
   if (value.maker == nullptr) return;
   key.push_back(Word(value.maker));
+  key.push_back(Word(value.layout));
   if (value.payload == nullptr || value.payload->shape->rank() == 0) return;
   // What the payload costs depends on how the operation uses it.
   key.push_back(Word(value.source));
@@ -683,7 +735,7 @@ const Strategy& StrategyTable::Choose(PartitionScope& scope, const Labels& label
     key.push_back(label.groups);
     key.push_back(static_cast<int64_t>(label.bytes_if_cut));
   }
-  key.push_back(static_cast<int64_t>(labels.combiner));
+  key.push_back(2 * static_cast<int64_t>(labels.combiner) + (labels.placed_by_operands ? 1 : 0));
   key.push_back(static_cast<int64_t>(labels.flops));
   for (size_t i = 0; i < operands.size(); ++i) {
     key.insert(key.end(), labels.operands[i].begin(), labels.operands[i].end());

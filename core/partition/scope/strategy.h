@@ -39,6 +39,9 @@ struct Labels {
   };
   std::vector<Label> labels;
   Opcode combiner = Opcode::kAdd;  // of summed labels
+  // Where PartitionPolicies::place_by_cost is off: done where the first operand lies, not where the
+  // result is to be.
+  bool placed_by_operands = false;
   // Arithmetic of the whole operation. What cutting a label divides.
   double flops = 0;
 

@@ -118,7 +118,7 @@ TEST_CASE("Plans of one module are those of another", "[partition]") {
   for (const int64_t rows : {64, 64, 32}) {
     Context context;
     MeshLayoutTable layouts(context, 8);
-    ReshardPlanner planner(layouts, {}, &known);
+    ReshardPlanner planner(layouts, {}, {}, &known);
     auto layout = [&](const char* text) {
       return layouts.FromSharding(*ParseSharding(context, text), 2);
     };
@@ -130,8 +130,7 @@ TEST_CASE("Plans of one module are those of another", "[partition]") {
     CHECK((first == &plan) == (rows == 64));
     // Over an explicit list of devices nothing is remembered.
     CHECK(KnownReshardPlans::KeyOf(context.Array(DType::kF32, std::vector<int64_t>{rows, 64}),
-                                   layout("{devices=[8,1]0,1,2,3,4,5,7,6}"), layout("{replicated}"),
-                                   8, {})
+                                   layout("{devices=[8,1]0,1,2,3,4,5,7,6}"), layout("{replicated}"), 8, {}, {})
               .empty());
   }
 }
