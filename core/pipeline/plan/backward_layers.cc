@@ -78,8 +78,7 @@ std::unordered_map<const Instruction*, int32_t> LayerGraph::HomesOfTerms(
           open.push_back({user, at - user->operands().begin()});
           continue;
         }
-        if (user->opcode() == Opcode::kPad && x->shape()->rank() > 0 &&
-                   x->shape()->dim(0) == 1) {
+        if (user->opcode() == Opcode::kPad && x->shape()->rank() > 0 && x->shape()->dim(0) == 1) {
           next_row = user->attributes<PadAttributes>().padding[0].low;
         } else if (user->shape()->element_count() != x->shape()->element_count()) {
           // The gradient of one factor of a weight is this one times the other factor.
@@ -328,7 +327,8 @@ void LayerGraph::RaiseUnlike(const std::vector<std::vector<Instruction*>>& of_la
     if (moves(x, after - 1)) ++from_equal[{x->opcode(), x->shape()->bare()}];
   }
   const std::vector<Instruction*>& list = of_layer[after];
-  // What was made of forward values alone is no part of a cotangent.
+  // What was made of forward values alone is a part of the cotangent only if it is used for nothing
+  // else: the sign of what the last layer hands on, if that is a penalty of the loss's.
   std::unordered_set<const Instruction*> of_cotangent;
   for (const Instruction* x : list) {
     const bool follows = std::ranges::any_of(x->operands(), [&](const Instruction* operand) {
@@ -339,12 +339,17 @@ void LayerGraph::RaiseUnlike(const std::vector<std::vector<Instruction*>>& of_la
   }
   for (size_t i = list.size(); i-- > 0;) {
     const Instruction* x = list[i];
-    if (!moves(x, after) || Of(x).is_target || !of_cotangent.contains(x)) continue;
+    if (!moves(x, after) || Of(x).is_target) continue;
     const auto users = users_.of(x);
-    const bool stays = std::ranges::any_of(users, [&](const Instruction* user) {
+    const auto stays = [&](const Instruction* user) {
       return Of(user).is_backward && Of(user).layer == static_cast<int32_t>(after);
-    });
-    if (!stays && from_equal[{x->opcode(), x->shape()->bare()}]-- > 0) continue;
+    };
+    if (!of_cotangent.contains(x)) {
+      if (users.empty() || !std::ranges::all_of(users, stays)) continue;
+    } else if (!std::ranges::any_of(users, stays) &&
+               from_equal[{x->opcode(), x->shape()->bare()}]-- > 0) {
+      continue;
+    }
     Of(x).layer = static_cast<int32_t>(after);
   }
 }

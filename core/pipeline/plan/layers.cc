@@ -42,8 +42,8 @@ Expected<LayerGraph> LayerGraph::Make(const Module& module, const Phases& phases
   graph.MarkPlaced();
   graph.MarkForward(updates);
   graph.MeasureTimes(options.chip);
-  const bool are_cut = options.weights == WeightPlacement::kSharded &&
-                       options.schedule != ScheduleKind::kShift;
+  const bool are_cut =
+      options.weights == WeightPlacement::kSharded && options.schedule != ScheduleKind::kShift;
   if (are_cut) graph.stages_ = options.stages;
   if (auto found = graph.FindLayers(updates, options); !found) {
     return Fail(std::move(found.error()));
@@ -337,6 +337,24 @@ void LayerGraph::ShareState(const Updates& updates) {
   }
 }
 
+// By id of what the last of equal layers hands on, the layer behind them that reads it: what else
+// reads it, as a second part of the loss does, is no part of that equal layer either. -1: of other
+// values, and where layers need not be alike.
+std::vector<int32_t> LayerGraph::LayersReadBehind() const {
+  std::vector<int32_t> layers(info_.size(), -1);
+  if (!keeps_alike_) return layers;
+  for (const Instruction* x : forward_) {
+    const int32_t layer = info_[x->id()].layer;
+    if (layers_[static_cast<size_t>(layer)].is_repeated) continue;
+    for (const Instruction* operand : x->operands()) {
+      const Info& from = info_[operand->id()];
+      if (from.layer < 0 || !layers_[static_cast<size_t>(from.layer)].is_repeated) continue;
+      layers[operand->id()] = std::max(layers[operand->id()], layer);
+    }
+  }
+  return layers;
+}
+
 void LayerGraph::PlaceForward(const LayerCuts& cuts) {
   const std::vector<int64_t>& starts = cuts.starts;
   layers_.assign(starts.size(), Layer());
@@ -348,13 +366,16 @@ void LayerGraph::PlaceForward(const LayerCuts& cuts) {
     layers_[k].name = NameOf(forward_[static_cast<size_t>(starts[k])]);
     layers_[k].is_repeated = cuts.repeated[k];
   }
+  const std::vector<int32_t> read_behind = LayersReadBehind();
   for (Instruction* x : module_.entry()->instructions()) {
     Info& info = Of(x);
     if (!info.is_forward) continue;
-    if (info.layer < 0) info.layer = 0;
+    const bool has_place = info.layer >= 0;
+    if (!has_place) info.layer = 0;
     // Where the order of the text allows no less, operands come first.
     for (const Instruction* operand : x->operands()) {
       if (Of(operand).is_forward) info.layer = std::max(info.layer, Of(operand).layer);
+      if (!has_place) info.layer = std::max(info.layer, read_behind[operand->id()]);
     }
     if (const Instruction* tuple = TupleOf(x)) info.layer = Of(tuple).layer;
     info.last_forward = info.layer;

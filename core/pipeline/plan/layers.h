@@ -69,9 +69,9 @@ class LayerGraph {
   // Returns the seconds of `x` by the cost model, if it is placed; a kernel's time is its root's.
   double SecondsOf(const Instruction* x) const { return info_[x->id()].seconds; }
   // The array of weights behind an operand from before the micro-batches: broadcasts, reshapes,
-  // transposes and reversals are made where they are needed, and so is what a manual region makes of
-  // weights. Null if it is no weight. With the shifting buffer layers' own constants are weights,
-  // too.
+  // transposes and reversals are made where they are needed, and so is what a manual region makes
+  // of weights. Null if it is no weight. With the shifting buffer layers' own constants are
+  // weights, too.
   Instruction* WeightOf(const Instruction* x) const { return weight_of_[x->id()]; }
   // Returns the array that these operations rearrange.
   static Instruction* BeforeRearranging(Instruction* x);
@@ -97,6 +97,7 @@ class LayerGraph {
   Expected<void> FindLayers(const Updates& updates, const PipelineOptions& options);
   void LeaveOutLast(int64_t stages);
   void PlaceLayers(const LayerCuts& cuts, const Updates& updates);
+  std::vector<int32_t> LayersReadBehind() const;
   void PlaceForward(const LayerCuts& cuts);
   void PlaceBackward();
   void LeaveTuplesUnplaced();
@@ -131,8 +132,8 @@ class LayerGraph {
   const Phases& phases_;
   ManualRegions regions_;
   Users users_;
-  std::vector<Info> info_;                // by id
-  std::vector<Instruction*> weight_of_;   // by id: of what uses no examples
+  std::vector<Info> info_;               // by id
+  std::vector<Instruction*> weight_of_;  // by id: of what uses no examples
   std::vector<Instruction*> forward_;
   std::vector<Term> terms_;
   std::vector<Instruction*> targets_;
