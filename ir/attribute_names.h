@@ -15,6 +15,8 @@ inline constexpr std::string_view kOutputShardingsAttribute = "gshard.output_sha
 // where tiles do not divide a dim.
 inline constexpr std::string_view kParameterShapesAttribute = "gshard.parameter_shapes";
 inline constexpr std::string_view kOutputShapesAttribute = "gshard.output_shapes";
+// "xla": partitioned with --as-xla, so that a reference is to be partitioned so, too.
+inline constexpr std::string_view kPartitionedAsAttribute = "gshard.partitioned_as";
 // --- of the header: others
 inline constexpr std::string_view kMeshesAttribute = "gshard.meshes";  // core/analysis/meshes.h
 inline constexpr std::string_view kInferredMeshAttribute = "gshard.inferred_mesh";

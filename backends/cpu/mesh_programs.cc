@@ -107,10 +107,17 @@ Expected<WholeGraph> MakeManualReference(const Module& graph, const DeviceGrid& 
   return whole;
 }
 
+// With which `program` was partitioned: the same values are then partial in its reference.
+PartitionPolicies PoliciesOf(const Module& program) {
+  const std::string as =
+      FrontendAttribute(program.header().frontend_attributes, kPartitionedAsAttribute);
+  return as == "xla" ? PartitionPolicies::AsXla() : PartitionPolicies();
+}
+
 // Partitions `graph` in place for `grid`; `num_partitions` as ReadDevices takes it.
 Expected<PartitionedGraph> PartitionGraph(Module& graph, const DeviceGrid& grid,
-                                          int64_t num_partitions, const EmulateOptions& options,
-                                          const Inputs& inputs,
+                                          int64_t num_partitions, const PartitionPolicies& policies,
+                                          const EmulateOptions& options, const Inputs& inputs,
                                           const std::vector<FeedCapacity>& capacities) {
   if (options.verify) {
     GSHARD_TRY(RefuseManualParameters(graph));
@@ -123,6 +130,7 @@ Expected<PartitionedGraph> PartitionGraph(Module& graph, const DeviceGrid& grid,
   result.whole.grid.replicas = grid.replicas;
   PassContext context;
   context.propagation = options.propagation;
+  context.partition.policies = policies;
   if (options.verify || !options.dumps.empty()) context.partition.local_forms = &result.forms;
   PerDeviceOptions way;
   way.num_partitions = num_partitions;
@@ -202,7 +210,7 @@ Expected<PartitionedGraph> PartitionChosen(Partitioning way, MeshPrograms& made,
     case Partitioning::kNone:
       break;
     case Partitioning::kModule:
-      return PartitionGraph(*made.program, made.grid, options.num_partitions, options, inputs,
+      return PartitionGraph(*made.program, made.grid, options.num_partitions, {}, options, inputs,
                             capacities);
     case Partitioning::kGiven: {
       DeviceGrid grid = made.grid;
@@ -218,7 +226,8 @@ Expected<PartitionedGraph> PartitionChosen(Partitioning way, MeshPrograms& made,
         }
       }
       GSHARD_TRY(ReadDevices(*made.given, grid.partitions));
-      auto result = PartitionGraph(*made.given, grid, grid.partitions, options, inputs, capacities);
+      auto result = PartitionGraph(*made.given, grid, grid.partitions, PoliciesOf(*made.program),
+                                   options, inputs, capacities);
       if (result) result->seconds = 0;  // not on the program's way
       return result;
     }

@@ -538,6 +538,7 @@ void UpdateHeader(PartitionRun& run, const Computation& before, const Computatio
   for (const Instruction* parameter : before.parameters()) parameters.push_back(parameter->shape());
   record(kParameterShapesAttribute, ToString(context.Tuple(parameters), /*layouts=*/false));
   record(kOutputShapesAttribute, ToString(root->shape(), /*layouts=*/false));
+  if (run.options.policies == PartitionPolicies::AsXla()) record(kPartitionedAsAttribute, "xla");
 
   for (size_t k = 0; k < header.entry_parameter_layouts.size(); ++k) {
     const Instruction* parameter = before.parameters()[k];

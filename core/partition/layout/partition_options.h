@@ -40,6 +40,7 @@ struct PartitionPolicies {
   // be cut as often at both ends, else gathered whole and cut.
   bool search_reshards = true;
 
+  bool operator==(const PartitionPolicies&) const = default;
   static PartitionPolicies AsXla() { return {false, false, false, false, false, false}; }
 };
 
