@@ -28,8 +28,9 @@ from tpu_partition import MESHES, hlo_text, programs
 
 PASS = {"cpu": "spmd-partitioning", "tpu": "tpu-spmd-partitioning"}
 ALIKE, NEAR = 0.02, 0.1
-# How many of the 40 programs at least: what was reached, so that it stays.
-LEAST = {"cpu": (40, 40), "tpu": (36, 37)}  # alike, near
+# How many of the 40 programs at least: what was reached, so that it stays. Not alike on CPU: a convolution of which XLA's
+# program is wrong (docs/xla.md, cut_image) and running sums, whose operand XLA gathers where ours sends sums of tiles.
+LEAST = {"cpu": (38, 38), "tpu": (36, 37)}  # alike, near
 
 
 def platform():

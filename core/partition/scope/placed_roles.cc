@@ -9,10 +9,10 @@
 namespace gshard {
 namespace {
 
-constexpr int kNone = Labels::kWhole;
+constexpr int kNoRole = Labels::kWhole;
 
 std::vector<int> RolesOf(const PlacedTensor& tensor, size_t sub_axes) {
-  std::vector<int> roles(sub_axes, kNone);
+  std::vector<int> roles(sub_axes, kNoRole);
   for (size_t d = 0; d < tensor.cut.size(); ++d) {
     for (int sub_axis : tensor.cut[d]) roles[At(sub_axis)] = (*tensor.labels)[d];
   }
@@ -47,7 +47,7 @@ class Finder {
       // What else cuts a label that loses sub-axes to the sum is cut behind it.
       for (int sub_axis : alike) {
         const int lost = roles_[At(sub_axis)];
-        if (lost != kNone) std::ranges::replace(roles_, lost, kNone);
+        if (lost != kNoRole) std::ranges::replace(roles_, lost, kNoRole);
       }
       for (int sub_axis : alike) roles_[At(sub_axis)] = label;
     });
@@ -67,22 +67,22 @@ class Finder {
     std::vector<int> roles = roles_;
     const std::vector<int> own = RolesOf(operand, roles.size());
     for (size_t sub_axis = 0; sub_axis < roles.size(); ++sub_axis) {
-      if (CutOf(operand, roles[sub_axis]) != nullptr) roles[sub_axis] = kNone;
-      if (own[sub_axis] != kNone) roles[sub_axis] = own[sub_axis];
+      if (CutOf(operand, roles[sub_axis]) != nullptr) roles[sub_axis] = kNoRole;
+      if (own[sub_axis] != kNoRole) roles[sub_axis] = own[sub_axis];
     }
     return roles;
   }
 
   void KeepCommon() {
     for (int label : *result_.labels) {
-      const std::vector<int>* first = label == kNone ? nullptr : CutOf(operands_[0], label);
+      const std::vector<int>* first = label == kNoRole ? nullptr : CutOf(operands_[0], label);
       if (first == nullptr || first->empty()) continue;
       const bool is_common = std::ranges::all_of(operands_, [&](const PlacedTensor& operand) {
         const std::vector<int>* cut = CutOf(operand, label);
         return cut != nullptr && *cut == *first;
       });
       if (!is_common || !IsLeftBy(label, *first)) continue;
-      std::ranges::replace(roles_, label, kNone);
+      std::ranges::replace(roles_, label, kNoRole);
       for (int sub_axis : *first) {
         roles_[At(sub_axis)] = label;
         matched_[At(sub_axis)] = 1;
@@ -98,14 +98,14 @@ class Finder {
                         std::equal(wanted.begin(), wanted.end(), list.begin());
     return begins || std::ranges::all_of(list, [&](int sub_axis) {
              const int role = roles_[At(sub_axis)];
-             return role == kNone || role == label;
+             return role == kNoRole || role == label;
            });
   }
 
   void MatchResult() {
     for (size_t d = 0; d < result_.cut.size(); ++d) {
       const int label = (*result_.labels)[d];
-      if (label == kNone || result_.cut[d].empty()) continue;
+      if (label == kNoRole || result_.cut[d].empty()) continue;
       for (const PlacedTensor& operand : operands_) {
         const std::vector<int>* cut = CutOf(operand, label);
         if (cut == nullptr || *cut != result_.cut[d]) continue;
@@ -142,7 +142,7 @@ class Finder {
         const std::vector<int>* cut = CutOf(operand, label);
         if (cut == nullptr) continue;
         for (int sub_axis : Unmatched(*cut)) {
-          if (roles_[At(sub_axis)] == kNone) summed[At(sub_axis)] = label;
+          if (roles_[At(sub_axis)] == kNoRole) summed[At(sub_axis)] = label;
         }
       }
     });
