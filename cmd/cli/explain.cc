@@ -52,8 +52,7 @@ void TellPlacement(std::span<const LocalForm> forms, std::string_view name, cons
   if (made == said) return;
   text += fmt::format(
       "the partitioner makes {} as {}, which is not its sharding: that costs less, and nobody "
-      "needs "
-      "it as {}; XLA's would (--as-xla)\n",
+      "needs it as {}; XLA's would (--as-xla)\n",
       name, made, said);
   document.Set("made_as", made);
 }

@@ -31,6 +31,11 @@ constexpr size_t kMoreStyles = 2;
 // Seeds that are improved in whatever memory before the limit counts.
 constexpr size_t kFreePasses = 2;
 
+// `limit_bytes`: 0: none.
+bool Fits(const PricedPlan& plan, int64_t limit_bytes) {
+  return limit_bytes == 0 || plan.figures.step.peak_bytes <= limit_bytes;
+}
+
 // A plan by names.
 struct NamedPrice {
   NamedTensors tensors = NamedTensors::kAll;
@@ -108,9 +113,8 @@ class Search {
 
   // Is it so near the best time there can be that no more search is worth its time?
   bool SettlesIt(const PricedPlan& plan) const {
-    const StepFigures& step = plan.figures.step;
-    return step.step_time_s <= options_.enough_s && plan.figures.returns_state_alike &&
-           (options_.limit_bytes == 0 || step.peak_bytes <= options_.limit_bytes);
+    return plan.figures.step.step_time_s <= options_.enough_s && plan.figures.returns_state_alike &&
+           Fits(plan, options_.limit_bytes);
   }
 
   double CountPlans() const {
@@ -495,9 +499,7 @@ class Search {
     return best;
   }
 
-  bool FitsNow(const PricedPlan& plan) const {
-    return limit_bytes_ == 0 || plan.figures.step.peak_bytes <= limit_bytes_;
-  }
+  bool FitsNow(const PricedPlan& plan) const { return Fits(plan, limit_bytes_); }
 
   // The best first: those that fit by time, then the others by peak.
   void SortByQuality(std::vector<PricedPlan>& plans) const {
@@ -575,9 +577,8 @@ bool IsBetter(const PricedPlan& a, const PricedPlan& b, int64_t limit_bytes) {
   }
   const StepFigures& x = a.figures.step;
   const StepFigures& y = b.figures.step;
-  const bool a_fits = limit_bytes == 0 || x.peak_bytes <= limit_bytes;
-  const bool b_fits = limit_bytes == 0 || y.peak_bytes <= limit_bytes;
-  if (a_fits != b_fits) return a_fits;
+  const bool a_fits = Fits(a, limit_bytes);
+  if (a_fits != Fits(b, limit_bytes)) return a_fits;
   if (!a_fits && x.peak_bytes != y.peak_bytes) return x.peak_bytes < y.peak_bytes;
   if (x.step_time_s < y.step_time_s * (1 - kSameTime)) return true;
   // A chain of such steps must not make the time longer.

@@ -67,7 +67,6 @@ Expected<RematStats> DropStacks(Module& module, int64_t peak, bool is_whole,
   stats.peak_after = *reached;
   stats.values = dropped.stacks;
   stats.instructions = dropped.instructions;
-  stats.flops = dropped.flops;
   stats.dropped = dropped.values;
   return stats;
 }
@@ -115,7 +114,6 @@ Expected<RematStats> Fit(Module& module, PassContext& context, bool is_whole,
     peak = reached;
     stats.values += more.values;
     stats.instructions += more.instructions;
-    stats.flops += more.flops;
     stats.dropped.insert(stats.dropped.end(), more.dropped.begin(), more.dropped.end());
   }
   stats.peak_after = *peak;

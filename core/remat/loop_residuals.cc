@@ -258,13 +258,12 @@ class RowWriter {
   void Run(Builder& outer) {
     old_size_ = backward_.size();
     AddInvariants(outer);
-    const double trips = static_cast<double>(pair_.counter.trips);
     Rewriter(module_).Run(backward_.body, [&](Instruction* x, Rewriter& rewriter) -> Instruction* {
       auto row = row_of_.find(x);
       if (row == row_of_.end()) return x;
       if (index_ == nullptr) index_ = x->operand(1);
       builder_ = &rewriter.builder();
-      return Again(row->second, trips);
+      return Again(row->second);
     });
     std::vector<Instruction*> next(backward_.body->root()->operands().begin(),
                                    backward_.body->root()->operands().end());
@@ -312,7 +311,7 @@ class RowWriter {
   }
 
   // The forward body's x in the trip whose row is read. Depth: that of the body's graph.
-  Instruction* Again(const Instruction* x, double trips) {
+  Instruction* Again(const Instruction* x) {
     auto known = again_.find(x);
     if (known != again_.end()) return known->second;
     Instruction* made = nullptr;
@@ -325,11 +324,10 @@ class RowWriter {
                            x->shape());
     } else {
       std::vector<Instruction*> operands;
-      for (const Instruction* operand : x->operands()) operands.push_back(Again(operand, trips));
+      for (const Instruction* operand : x->operands()) operands.push_back(Again(operand));
       made = module_.Clone(backward_.body, x, operands,
                            module_.UniqueName(fmt::format("{}.remat", x->name())));
       ++dropped_.instructions;
-      dropped_.flops += trips * CostOf(*x).flops;
     }
     again_[x] = made;
     return made;

@@ -24,7 +24,6 @@ namespace gshard {
 struct DroppedResiduals {
   int64_t stacks = 0;        // that no loop carries any more
   int64_t instructions = 0;  // added, to compute their rows again
-  double flops = 0;          // of those, of all trips
   // By the instruction of the forward body whose value a row is, with the stack's bytes.
   std::vector<DroppedValue> values;
 };

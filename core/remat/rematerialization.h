@@ -39,7 +39,6 @@ struct RematStats {
   int best_round = 0;                       // after which the peak was least; 0: as it was
   int64_t values = 0;                       // no longer kept
   int64_t instructions = 0;                 // added to compute them again
-  double flops = 0;                         // of one execution of each of those
   std::vector<DroppedValue> dropped;        // the values
 };
 

@@ -24,8 +24,6 @@ struct LocalForm {
 // Decisions in which XLA's partitioner differs (docs/partitioning.md, "As XLA decides"). Each is
 // right either way; what is sent, computed and kept differs.
 struct PartitionPolicies {
-  // Sums over devices that are wanted in tiles are scattered. False: added up whole, then cut.
-  bool scatter_sums = true;
   // Devices that hold the same summands add up a piece each. False: each group by itself.
   bool share_sums = true;
   // Sums stay partial through operations that make less of them. False: added up at once.
@@ -36,12 +34,13 @@ struct PartitionPolicies {
   // Values are made where their users and the outputs want them, and elementwise ones again where
   // that costs less than moving them. False: where their sharding says, and moved from there.
   bool follow_users = true;
-  // Layouts change by the cheapest sequence of collectives. False: tiles are moved where dims can
-  // be cut as often at both ends, else gathered whole and cut.
+  // Layouts change by the cheapest sequence of collectives: sums that are wanted in tiles are
+  // scattered. False: sums are added up whole, and cut; tiles are moved where dims can be cut as
+  // often at both ends, else gathered whole and cut.
   bool search_reshards = true;
 
   bool operator==(const PartitionPolicies&) const = default;
-  static PartitionPolicies AsXla() { return {false, false, false, false, false, false}; }
+  static PartitionPolicies AsXla() { return {false, false, false, false, false}; }
 };
 
 struct PartitionOptions {

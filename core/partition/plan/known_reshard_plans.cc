@@ -51,7 +51,7 @@ std::string KnownReshardPlans::KeyOf(const Shape* shape, const MeshLayout* from,
   key.Add(devices);
   key.Add(std::bit_cast<int64_t>(weights.bytes_per_message));
   key.Add(std::bit_cast<int64_t>(weights.bytes_per_moved_byte));
-  for (const bool policy : {policies.scatter_sums, policies.share_sums, policies.search}) {
+  for (const bool policy : {policies.share_sums, policies.search}) {
     key.Add(static_cast<int64_t>(policy));
   }
   return key.Take();

@@ -272,10 +272,6 @@ AxisList UnusedAxes(const AxisList& axes, int64_t device_count) {
   return unused;
 }
 
-}  // namespace
-
-namespace {
-
 // Do the tiles of `fine` lie within those of `coarse` on every device?
 bool Extends(const MeshLayout* fine, const MeshLayout* coarse) {
   return std::ranges::equal(fine->dims, coarse->dims, [](const AxisList& f, const AxisList& c) {

@@ -79,7 +79,6 @@ struct ReshardWeights {
 
 // As in PartitionPolicies.
 struct ReshardPolicies {
-  bool scatter_sums = true;
   bool share_sums = true;
   bool search = true;
 };

@@ -27,8 +27,7 @@ struct PlacedRoles {
 
 // The roles of the result's sharding, but that
 // - what all operands have cut alike in a label of all and the result (a batch dim) stays so,
-// unless
-//   the result has it elsewhere;
+//   unless the result has it elsewhere;
 // - what all operands that have a summed label have cut alike in it leaves sums, sub-axes left out
 //   that an operand and the result have cut alike in some label. Of 633 random products over 8
 //   devices XLA's collectives and bytes follow in 583 from these rules and XlaWay's.
