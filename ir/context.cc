@@ -174,13 +174,17 @@ const Shape* Context::InternShape(const Shape& key) {
       shape->element_count_ = CountElements(key.dims_);
       shape->byte_size_ = DenseBytes(key.dtype_, shape->element_count_);
       break;
-    case ShapeKind::kTuple:
+    case ShapeKind::kTuple: {
+      std::vector<int64_t> first_leaves;
       shape->leaf_count_ = 0;
       for (const Shape* element : key.elements_) {
+        first_leaves.push_back(shape->leaf_count_);
         shape->byte_size_ = SaturatingAdd(shape->byte_size_, element->byte_size_);
         shape->leaf_count_ = SaturatingAdd(shape->leaf_count_, element->leaf_count_);
       }
+      shape->first_leaves_ = arena_.Copy(std::span<const int64_t>(first_leaves));
       break;
+    }
     case ShapeKind::kBuffer:
       shape->byte_size_ = key.elements_[0]->byte_size_;
       break;

@@ -59,6 +59,8 @@ class Shape {
   int64_t byte_size() const { return byte_size_; }
   // Number of non-tuple leaves in pre-order: 1 for anything but a tuple.
   int64_t leaf_count() const { return leaf_count_; }
+  // Of tuples: the number of the leaf that element i begins with.
+  int64_t first_leaf(int64_t i) const { return first_leaves_[static_cast<size_t>(i)]; }
 
  private:
   friend class Context;
@@ -68,6 +70,7 @@ class Shape {
   std::span<const uint8_t> dynamic_;
   const Layout* layout_ = nullptr;
   std::span<const Shape* const> elements_;
+  std::span<const int64_t> first_leaves_;  // of elements_, for tuples
   const Shape* bare_ = nullptr;
   int64_t element_count_ = 0;
   int64_t byte_size_ = 0;

@@ -314,11 +314,9 @@ const Sharding* ElementSharding(Context& ctx, const Shape* shape, const Sharding
     if (!element->IsTuple()) return s;
     return ctx.TupleOf(LeafShardings(element, s));
   }
-  int64_t first = 0;
-  for (int64_t i = 0; i < index; ++i) first += shape->element(i)->leaf_count();
-  const auto leaves =
-      std::span(s->elements)
-          .subspan(static_cast<size_t>(first), static_cast<size_t>(element->leaf_count()));
+  const auto leaves = std::span(s->elements)
+                          .subspan(static_cast<size_t>(shape->first_leaf(index)),
+                                   static_cast<size_t>(element->leaf_count()));
   if (!element->IsTuple()) return leaves[0];
   return ctx.TupleOf({leaves.begin(), leaves.end()});
 }

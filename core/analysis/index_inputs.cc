@@ -11,6 +11,7 @@
 #include "core/analysis/integer_bounds.h"
 #include "ir/custom_call.h"
 #include "ir/dims.h"
+#include "ir/leaves.h"
 #include "ir/literal.h"
 #include "ir/traversal.h"
 
@@ -120,13 +121,6 @@ bool IsNan(const Instruction* x) {
   const Literal* literal = x->attributes<ConstantAttributes>().literal;
   return literal != nullptr && !HasElided(*literal) && x->shape()->element_count() > 0 &&
          std::isnan(ElementAsDouble(*literal, 0));
-}
-
-// Leaves of the elements of a tuple before `index`.
-int64_t LeavesBefore(const Shape* tuple, int64_t index) {
-  int64_t leaves = 0;
-  for (int64_t i = 0; i < index; ++i) leaves += tuple->element(i)->leaf_count();
-  return leaves;
 }
 
 class Walk {
@@ -591,12 +585,10 @@ void Walk::UseAsSize(const State& state, const Instruction* user, int64_t operan
 void Walk::UseOperand(const State& state, const Instruction* user, int64_t operand) {
   switch (user->opcode()) {
     case Opcode::kTuple:
-      return Pass(state, user, LeavesBefore(user->shape(), operand) + state.leaf);
+      return Pass(state, user, user->shape()->first_leaf(operand) + state.leaf);
     case Opcode::kGetTupleElement: {
-      const Shape* tuple = state.at->shape();
-      const int64_t index = user->attributes<GetTupleElementAttributes>().index;
-      const int64_t leaf = state.leaf - LeavesBefore(tuple, index);
-      if (leaf >= 0 && leaf < tuple->element(index)->leaf_count()) Pass(state, user, leaf);
+      const int64_t leaf = state.leaf - FirstLeafRead(*user);
+      if (leaf >= 0 && leaf < user->shape()->leaf_count()) Pass(state, user, leaf);
       return;
     }
     case Opcode::kOptBarrier:

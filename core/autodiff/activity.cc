@@ -105,8 +105,7 @@ LeafMask Activity::Transfer(const Instruction* x) {
     }
     case Opcode::kGetTupleElement: {
       const LeafMask all = Varied(x->operand(0));
-      const auto first = all.begin() + FirstLeaf(x->operand(0)->shape(),
-                                                 x->attributes<GetTupleElementAttributes>().index);
+      const auto first = all.begin() + FirstLeafRead(*x);
       return LeafMask(first, first + static_cast<std::ptrdiff_t>(leaves));
     }
     case Opcode::kOptBarrier:
@@ -123,7 +122,7 @@ LeafMask Activity::Transfer(const Instruction* x) {
       // ((operands), result, context): what async-done reads is the result.
       const LeafMask result = TransferCall(x, 0);
       LeafMask mask(leaves, false);
-      const auto first = At(FirstLeaf(x->shape(), 1));
+      const auto first = At(x->shape()->first_leaf(1));
       for (size_t i = 0; i < result.size() && first + i < leaves; ++i) mask[first + i] = result[i];
       return mask;
     }
@@ -147,8 +146,7 @@ std::vector<LeafMask> Activity::UsefulOperands(const Instruction& x, const LeafM
       return operands;
     }
     case Opcode::kGetTupleElement: {
-      const auto first =
-          At(FirstLeaf(x.operand(0)->shape(), x.attributes<GetTupleElementAttributes>().index));
+      const auto first = At(FirstLeafRead(x));
       for (size_t i = 0; i < useful.size(); ++i) operands[0][first + i] = useful[i];
       return operands;
     }

@@ -47,9 +47,7 @@ class Lifter {
         return leaves;
       }
       case Opcode::kGetTupleElement: {
-        const auto first =
-            operands[0].begin() +
-            FirstLeaf(x->operand(0)->shape(), x->attributes<GetTupleElementAttributes>().index);
+        const auto first = operands[0].begin() + FirstLeafRead(*x);
         return List(first, first + x->shape()->leaf_count());
       }
       case Opcode::kCall:

@@ -6,22 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "ir/builder.h"
 #include "ir/dims.h"
+#include "ir/leaves.h"
 
 namespace gshard {
 
-// The first leaf of element `index` of a tuple.
-int64_t FirstLeaf(const Shape* tuple, int64_t index);
 // Is the leaf of a type that has gradients: floating or complex?
 bool IsDifferentiable(const Shape* leaf);
-
-// Leaf `leaf` of x, looked up through tuple() or read by get-tuple-element, which `builder` (of the
-// computation of x) makes.
-Instruction* LeafValue(Builder& builder, Instruction* x, int64_t leaf);
-std::vector<Instruction*> LeafValues(Builder& builder, Instruction* x);
-// Puts leaves together as a value of `shape`.
-Instruction* FromLeaves(Builder& builder, const Shape* shape, std::span<Instruction* const> leaves);
 
 // A leaf of a parameter.
 struct ParameterLeaf {

@@ -8,6 +8,7 @@
 
 #include "core/op_dims/dim_relation.h"
 #include "ir/dims.h"
+#include "ir/leaves.h"
 #include "ir/metadata.h"
 
 namespace gshard::autoshard {
@@ -30,12 +31,6 @@ std::string WithoutLayerNumbers(const std::string& name) {
     if (i >= last_letter || !std::isdigit(static_cast<unsigned char>(name[i]))) text += name[i];
   }
   return text;
-}
-
-int64_t LeafOffset(const Shape* tuple, int64_t index) {
-  int64_t leaf = 0;
-  for (int64_t i = 0; i < index; ++i) leaf += tuple->element(i)->leaf_count();
-  return leaf;
 }
 
 }  // namespace
@@ -112,7 +107,7 @@ void DimNames::TieAliases(const Module& module) {
     if (!parameter->shape()->IsArray()) continue;
     if (alias.output_index.empty() != results->IsArray()) continue;
     if (results->IsTuple() && element >= static_cast<int64_t>(results->elements().size())) continue;
-    TieValues(parameter, 0, entry.root(), results->IsTuple() ? LeafOffset(results, element) : 0, 1);
+    TieValues(parameter, 0, entry.root(), results->IsTuple() ? results->first_leaf(element) : 0, 1);
   }
 }
 
@@ -149,12 +144,8 @@ void DimNames::TieOperation(const Instruction* x, const std::vector<bool>& is_co
       }
       return;
     }
-    case Opcode::kGetTupleElement: {
-      const int64_t index = x->attributes<GetTupleElementAttributes>().index;
-      TieValues(x, 0, x->operand(0), LeafOffset(x->operand(0)->shape(), index),
-                x->shape()->leaf_count());
-      return;
-    }
+    case Opcode::kGetTupleElement:
+      return TieValues(x, 0, x->operand(0), FirstLeafRead(*x), x->shape()->leaf_count());
     case Opcode::kOptBarrier:
       TieValues(x, 0, x->operand(0), 0, x->shape()->leaf_count());
       return;

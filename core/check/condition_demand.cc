@@ -2,6 +2,7 @@
 
 #include "ir/attributes.h"
 #include "ir/computation.h"
+#include "ir/leaves.h"
 
 namespace gshard {
 
@@ -64,12 +65,8 @@ void ConditionDemand::Follow(const Instruction& x, int64_t leaf) {
         leaf -= count;
       }
       return;
-    case Opcode::kGetTupleElement: {
-      const Instruction& tuple = *x.operand(0);
-      const int64_t index = x.attributes<GetTupleElementAttributes>().index;
-      for (int64_t i = 0; i < index; ++i) leaf += tuple.shape()->element(i)->leaf_count();
-      return Want(tuple, leaf);
-    }
+    case Opcode::kGetTupleElement:
+      return Want(*x.operand(0), FirstLeafRead(x) + leaf);
     case Opcode::kOptBarrier:
       return Want(*x.operand(0), leaf);
     case Opcode::kCall:

@@ -8,6 +8,7 @@
 #include "ir/computation.h"
 #include "ir/dims.h"
 #include "ir/integer_operation.h"
+#include "ir/leaves.h"
 #include "ir/op_traits.h"
 #include "ir/sharding_algebra.h"
 
@@ -91,11 +92,7 @@ DeviceLeaves DeviceValueRules::Of(const Instruction& x,
       return leaves;
     }
     case Opcode::kGetTupleElement: {
-      const int64_t index = x.attributes<GetTupleElementAttributes>().index;
-      const auto elements = x.operand(0)->shape()->elements();
-      int64_t first = 0;
-      for (int64_t i = 0; i < index; ++i) first += elements[static_cast<size_t>(i)]->leaf_count();
-      const auto begin = operands[0]->begin() + first;
+      const auto begin = operands[0]->begin() + FirstLeafRead(x);
       return {begin, begin + x.shape()->leaf_count()};
     }
     case Opcode::kOptBarrier:

@@ -3,6 +3,8 @@
 #include "core/cost/kernel_work.h"
 
 #include <algorithm>
+#include <string_view>
+#include <type_traits>
 #include <unordered_map>
 
 #include "core/cost/custom_call_work.h"
@@ -14,6 +16,13 @@ namespace gshard {
 namespace {
 
 double BytesOf(const Shape* shape) { return static_cast<double>(shape->byte_size()); }
+
+// Attributes of the family that IsMatrixProduct means.
+#define GSHARD_OPCODE(enumerator, text, arity, family, Attributes, ...)                           \
+  static_assert(std::string_view(#family) != "dot" || std::is_same_v<Attributes, DotAttributes>, \
+                "DotCost and MatrixOf read DotAttributes: " text " needs cases of its own there");
+#include "ir/opcodes.def"
+#undef GSHARD_OPCODE
 
 bool IsMatrixProduct(const Instruction* x) {
   return InfoOf(x->opcode()).family == "dot" || x->opcode() == Opcode::kConvolution;

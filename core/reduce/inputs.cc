@@ -9,24 +9,13 @@
 
 #include "ir/builder.h"
 #include "ir/dims.h"
+#include "ir/leaves.h"
 #include "ir/literal.h"
 #include "ir/printer.h"
 #include "ir/traversal.h"
 
 namespace gshard::reduce {
 namespace {
-
-// Leaf number `leaf` of a value, as an instruction.
-Instruction* LeafOf(Builder& builder, Instruction* value, int64_t leaf) {
-  while (value->shape()->IsTuple()) {
-    int64_t element = 0;
-    for (; leaf >= value->shape()->element(element)->leaf_count(); ++element) {
-      leaf -= value->shape()->element(element)->leaf_count();
-    }
-    value = builder.GetTupleElement(value, element);
-  }
-  return value;
-}
 
 // Can a part of `whole` be `part`?
 bool Fits(const Shape* whole, const Shape* part) {
@@ -124,7 +113,7 @@ InputProgram MakeInputProgram(Module& best, const Module& candidate,
       const int64_t leaf = static_cast<int64_t>(i);
       if (is_input && !std::ranges::binary_search(leaves, input->second + leaf)) continue;
       if (!Fits(wholes[i], shapes[i])) continue;
-      Instruction* whole = LeafOf(builder, source, leaf);
+      Instruction* whole = LeafValue(builder, source, leaf);
       results.push_back(PartOf(builder, whole, shapes[i], rule.from_end));
       program.leaves.push_back(first + leaf);
       program.moves_only &= is_input;

@@ -9,23 +9,16 @@
 #include "core/propagation/rules.h"
 #include "core/report/pipeline_place.h"
 #include "fmt/format.h"
+#include "ir/leaves.h"
 #include "ir/metadata.h"
+#include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
 
 namespace gshard {
 namespace {
 
 const Sharding* LeafOf(const Sharding* s, int64_t leaf) {
-  if (s == nullptr || !s->IsTuple()) return s;
-  size_t i = static_cast<size_t>(leaf);
-  return i < s->elements.size() ? s->elements[i] : nullptr;
-}
-
-// First leaf of operand `k` of a tuple instruction.
-int64_t FirstLeafOfOperand(const Instruction* tuple, int64_t k) {
-  int64_t first = 0;
-  for (int64_t i = 0; i < k; ++i) first += tuple->operand(i)->shape()->leaf_count();
-  return first;
+  return s == nullptr ? nullptr : LeafSharding(s, static_cast<size_t>(leaf));
 }
 
 // The leaf of `change.from` that gave `leaf` of `change.instruction`.
@@ -34,19 +27,15 @@ int64_t LeafAtSource(const ShardingChange& change, int64_t leaf) {
   const Instruction* from = change.from;
   if (from->shape()->leaf_count() == x->shape()->leaf_count()) return leaf;
   if (change.edge == ShardingEdge::kOperand) {
-    if (x->opcode() == Opcode::kGetTupleElement) {
-      int64_t index = x->attributes<GetTupleElementAttributes>().index;
-      return LeavesOfElement(from->shape(), index).first + leaf;
+    if (x->opcode() == Opcode::kGetTupleElement) return FirstLeafRead(*x) + leaf;
+    if (x->opcode() == Opcode::kTuple) {
+      return leaf - x->shape()->first_leaf(OperandIndex(*x, *from));
     }
-    if (x->opcode() == Opcode::kTuple) return leaf - FirstLeafOfOperand(x, OperandIndex(*x, *from));
   }
   if (change.edge == ShardingEdge::kUser) {
-    if (from->opcode() == Opcode::kGetTupleElement) {
-      int64_t index = from->attributes<GetTupleElementAttributes>().index;
-      return leaf - LeavesOfElement(x->shape(), index).first;
-    }
+    if (from->opcode() == Opcode::kGetTupleElement) return leaf - FirstLeafRead(*from);
     if (from->opcode() == Opcode::kTuple) {
-      return FirstLeafOfOperand(from, OperandIndex(*from, *x)) + leaf;
+      return from->shape()->first_leaf(OperandIndex(*from, *x)) + leaf;
     }
     if (from->shape()->IsTuple()) {
       return std::min(OperandIndex(*from, *x), from->shape()->leaf_count() - 1);

@@ -14,6 +14,7 @@
 #include "core/op_dims/dim_relation.h"
 #include "ir/custom_call.h"
 #include "ir/dims.h"
+#include "ir/leaves.h"
 #include "ir/traversal.h"
 
 namespace gshard {
@@ -21,13 +22,6 @@ namespace {
 
 bool IsMadeOfNothing(Opcode opcode) {
   return opcode == Opcode::kConstant || opcode == Opcode::kIota;
-}
-
-// The leaf of a tuple that its element `index` begins with.
-int64_t FirstLeafOf(const Shape* tuple, int64_t index) {
-  int64_t leaf = 0;
-  for (int64_t i = 0; i < index; ++i) leaf += tuple->element(i)->leaf_count();
-  return leaf;
 }
 
 // The size of a factor within one dim: a slice, and what it is cut from, have it in two sizes.
@@ -171,11 +165,8 @@ class ExampleSearch {
         }
         return;
       }
-      case Opcode::kGetTupleElement: {
-        const int64_t index = x->attributes<GetTupleElementAttributes>().index;
-        return Tie(x, x, 0, x->operand(0), FirstLeafOf(x->operand(0)->shape(), index),
-                   x->shape()->leaf_count());
-      }
+      case Opcode::kGetTupleElement:
+        return Tie(x, x, 0, x->operand(0), FirstLeafRead(*x), x->shape()->leaf_count());
       case Opcode::kOptBarrier:
         return TieAll(x, x, x->operand(0));
       case Opcode::kWhile:

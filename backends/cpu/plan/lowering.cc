@@ -17,6 +17,7 @@
 #include "ir/async_sugar.h"
 #include "ir/custom_call.h"
 #include "ir/dims.h"
+#include "ir/leaves.h"
 #include "ir/metadata.h"
 #include "ir/op_traits.h"
 #include "ir/ops/shape_rules.h"
@@ -208,17 +209,6 @@ class Lowering {
     forward_[from] = to;
   }
 
-  // Of each element of a tuple: its first leaf.
-  const std::vector<int64_t>& LeafBegins(const Shape* tuple) {
-    std::vector<int64_t>& begins = leaf_begins_[tuple];
-    int64_t begin = 0;
-    while (begins.size() < tuple->elements().size()) {
-      begins.push_back(begin);
-      begin += tuple->elements()[begins.size() - 1]->leaf_count();
-    }
-    return begins;
-  }
-
   const Leaves& LeavesOf(const Instruction* x) { return leaves_[x->id()]; }
   Leaves OperandLeaves(const Instruction& x) {
     Leaves all;
@@ -320,12 +310,8 @@ class Lowering {
         return Leaves{DeviceNumber(x.opcode(), x)};
       case Opcode::kTuple:
         return OperandLeaves(x);
-      case Opcode::kGetTupleElement: {
-        const Shape* shape = x.operand(0)->shape();
-        const int64_t index = x.attributes<GetTupleElementAttributes>().index;
-        return Part(LeavesOf(x.operand(0)), LeafBegins(shape)[static_cast<size_t>(index)],
-                    shape->element(index)->leaf_count());
-      }
+      case Opcode::kGetTupleElement:
+        return Part(LeavesOf(x.operand(0)), FirstLeafRead(x), x.shape()->leaf_count());
       case Opcode::kAfterAll:
         return Leaves{Token(x, x.shape())};
       case Opcode::kCopyStart: {
@@ -598,7 +584,6 @@ class Lowering {
   tsl::robin_map<uint32_t, Leaves> constants_;
   tsl::robin_map<const Instruction*, std::vector<uint32_t>> probes_;
   std::vector<ValueId> forward_;
-  tsl::robin_map<const Shape*, std::vector<int64_t>> leaf_begins_;
   double total_bytes_ = 0;  // of all values on all devices
   ValueId token_ = kNoValue;
   ValueId partition_id_ = kNoValue;

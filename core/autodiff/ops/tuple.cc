@@ -15,8 +15,7 @@ Expected<void> GradTuple(Instruction* x, Adjoints adjoints, ReverseScope& scope)
 }
 
 Expected<void> GradGetTupleElement(Instruction* x, Adjoints adjoints, ReverseScope& scope) {
-  const int64_t first =
-      FirstLeaf(x->operand(0)->shape(), x->attributes<GetTupleElementAttributes>().index);
+  const int64_t first = FirstLeafRead(*x);
   for (size_t i = 0; i < adjoints.size(); ++i) {
     scope.Add(x->operand(0), adjoints[i], first + static_cast<int64_t>(i));
   }

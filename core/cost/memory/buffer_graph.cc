@@ -11,6 +11,7 @@
 #include "ir/async_sugar.h"
 #include "ir/custom_call.h"
 #include "ir/dims.h"
+#include "ir/leaves.h"
 #include "ir/op_traits.h"
 #include "ir/sharding.h"
 #include "ir/sharding_algebra.h"
@@ -154,7 +155,7 @@ class GraphBuilder {
         for (const Instruction* operand : x->operands()) AddSame(operand);
         return;
       case Opcode::kGetTupleElement:
-        AddSame(x->operand(0), FirstLeaf(x), count);
+        AddSame(x->operand(0), FirstLeafRead(*x), count);
         return;
       case Opcode::kWhile:
         return AppendWhile(x);
@@ -205,20 +206,6 @@ class GraphBuilder {
       return IsIdentityCall(*x) && !IsTransfer(x) && Compatible(x->shape(), x->operand(0)->shape());
     }
     return KeepsOrder(x->opcode());
-  }
-
-  int64_t FirstLeaf(const Instruction* element) {
-    const Shape* tuple = element->operand(0)->shape();
-    std::vector<int64_t>& first = first_leaves_[tuple];
-    if (first.empty()) {
-      int64_t leaf = 0;
-      for (const Shape* part : tuple->elements()) {
-        first.push_back(leaf);
-        leaf += part->leaf_count();
-      }
-    }
-    auto index = element->attributes<GetTupleElementAttributes>().index;
-    return first[static_cast<size_t>(index)];
   }
 
   const CalleeFacts* FactsOf(const Computation* callee) const {
@@ -514,7 +501,6 @@ class GraphBuilder {
   std::vector<PlaceOf> places_;  // by instruction id
   std::vector<uint32_t> leaves_;
   std::vector<const Instruction*> pending_;
-  std::unordered_map<const Shape*, std::vector<int64_t>> first_leaves_;
   std::set<std::pair<uint32_t, uint32_t>> homes_;  // of conditionals: node, operand's buffer
   BufferGraph graph_;
 };

@@ -36,7 +36,7 @@ size_t LeafAt(const Shape* shape, std::span<const int64_t> index) {
   for (int64_t i : index) {
     if (!shape->IsTuple() || i < 0 || i >= static_cast<int64_t>(shape->elements().size()))
       return SIZE_MAX;
-    for (int64_t k = 0; k < i; ++k) leaf += static_cast<size_t>(shape->element(k)->leaf_count());
+    leaf += static_cast<size_t>(shape->first_leaf(i));
     shape = shape->element(i);
   }
   return shape->IsTuple() ? SIZE_MAX : leaf;

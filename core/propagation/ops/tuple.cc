@@ -15,15 +15,7 @@ void CopyLeaves(const Sharding* s, LeafRange range, std::vector<const Sharding*>
 }  // namespace
 
 LeafRange LeavesOfElement(const Shape* tuple_shape, int64_t index) {
-  LeafRange range;
-  range.count = tuple_shape->element(index)->leaf_count();
-  if (tuple_shape->leaf_count() == static_cast<int64_t>(tuple_shape->elements().size())) {
-    range.first = index;  // flat
-    if (range.count == 1) return range;
-  }
-  range.first = 0;
-  for (int64_t i = 0; i < index; ++i) range.first += tuple_shape->element(i)->leaf_count();
-  return range;
+  return {tuple_shape->first_leaf(index), tuple_shape->element(index)->leaf_count()};
 }
 
 void TupleForward(const PropagationContext& c, const Instruction& x, Offers& offers) {

@@ -8,6 +8,7 @@
 
 #include "ir/custom_call.h"
 #include "ir/dims.h"
+#include "ir/leaves.h"
 #include "ir/traversal.h"
 
 namespace gshard::shardy {
@@ -353,10 +354,7 @@ class GraphMaker {
 
   void AddElement(const Instruction& x) {
     const Instruction* tuple = x.operand(0);
-    const int64_t index = x.attributes<GetTupleElementAttributes>().index;
-    size_t first = 0;
-    for (int64_t i = 0; i < index; ++i) first += At(tuple->shape()->element(i)->leaf_count());
-    ShareLeaves(x, *tuple, first);
+    ShareLeaves(x, *tuple, At(FirstLeafRead(x)));
     // Of an element {replicated} is said; of a tuple's it also stands for no sharding.
     const bool is_new = x.shape()->IsArray() && x.sharding() != nullptr &&
                         graph_.first_leaf[x.id()] != kNoLeaves &&

@@ -14,6 +14,7 @@
 #include "core/transforms/inline_calls.h"
 #include "core/transforms/rewriter.h"
 #include "ir/dims.h"
+#include "ir/leaves.h"
 
 namespace gshard {
 namespace {
@@ -232,12 +233,8 @@ class DynamicPadder {
     return {};
   }
   Expected<void> Element(Instruction* x) {
-    const Shape* tuple = x->operand(0)->shape();
-    const int64_t index = x->attributes<GetTupleElementAttributes>().index;
-    int64_t first = 0;
-    for (int64_t i = 0; i < index; ++i) first += tuple->element(i)->leaf_count();
-    const std::vector<Sizes>& all = SizesOf(x->operand(0));
-    std::vector<Sizes> part(all.begin() + first, all.begin() + first + x->shape()->leaf_count());
+    const auto first = SizesOf(x->operand(0)).begin() + FirstLeafRead(*x);
+    std::vector<Sizes> part(first, first + x->shape()->leaf_count());
     rewriter_.Keep(x);
     sizes_[x] = std::move(part);
     return {};

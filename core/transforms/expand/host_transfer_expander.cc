@@ -15,6 +15,7 @@
 #include "core/transforms/rewriter.h"
 #include "ir/attribute_names.h"
 #include "ir/dims.h"
+#include "ir/leaves.h"
 #include "ir/metadata.h"
 #include "ir/sharding.h"
 #include "ir/sharding_algebra.h"
@@ -60,31 +61,12 @@ int64_t BytesOf(const Shape* shape) {
   return bytes;
 }
 
-// The arrays of a tuple that is there, in order.
-void AppendLeaves(Builder& builder, Instruction* x, std::vector<Instruction*>& leaves) {
-  if (!x->shape()->IsTuple()) {
-    leaves.push_back(x);
-    return;
-  }
-  for (int64_t i = 0; i < static_cast<int64_t>(x->shape()->elements().size()); ++i) {
-    AppendLeaves(builder, builder.GetTupleElement(x, i), leaves);
-  }
-}
 void AppendZeros(Builder& builder, const Shape* shape, std::vector<Instruction*>& leaves) {
   if (!shape->IsTuple()) {
     leaves.push_back(builder.Zero(shape));
     return;
   }
   for (const Shape* element : shape->elements()) AppendZeros(builder, element, leaves);
-}
-Instruction* FromLeaves(Builder& builder, const Shape* shape, std::span<Instruction* const> leaves,
-                        size_t& next) {
-  if (!shape->IsTuple()) return leaves[next++];
-  std::vector<Instruction*> elements;
-  for (const Shape* element : shape->elements()) {
-    elements.push_back(FromLeaves(builder, element, leaves, next));
-  }
-  return builder.Tuple(elements);
 }
 
 // The elements of a value that becomes part of a wider tuple: itself, unless it is a tuple.
@@ -352,7 +334,7 @@ class HostTransfers {
     FeedState state;
     state.count = builder.ScalarInt(DType::kS32, 0);
     if (feed.parameter != nullptr) {
-      AppendLeaves(builder, feed.parameter, state.arrays);
+      state.arrays = LeafValues(builder, feed.parameter);
       return state;
     }
     AppendZeros(builder,
@@ -499,8 +481,7 @@ class HostTransfers {
   static Instruction* ZeroItem(Builder& builder, const Shape* shape) {
     std::vector<Instruction*> leaves;
     AppendZeros(builder, shape, leaves);
-    size_t next = 0;
-    return FromLeaves(builder, shape, leaves, next);
+    return FromLeaves(builder, shape, leaves);
   }
 
   static std::vector<Instruction*> StartsAt(Builder& builder, Instruction* item, int64_t rank) {
@@ -524,14 +505,12 @@ class HostTransfers {
       leaves.push_back(builder.Reshape(item, std::span(sizes).subspan(1)));
     }
     Advance(builder, state);
-    size_t next = 0;
-    return FromLeaves(builder, ItemShape(*feed.transfer), leaves, next);
+    return FromLeaves(builder, ItemShape(*feed.transfer), leaves);
   }
 
   void Append(Builder& builder, const Feed& feed, Instruction* item, FeedState& state) {
     CheckInternal(!feed.record->to_device, "an item for the host in a feed for the device");
-    std::vector<Instruction*> leaves;
-    AppendLeaves(builder, item, leaves);
+    const std::vector<Instruction*> leaves = LeafValues(builder, item);
     for (size_t k = 0; k < leaves.size(); ++k) {
       Instruction*& array = state.arrays[k];
       std::vector<int64_t> dims(array->shape()->dims().begin(), array->shape()->dims().end());

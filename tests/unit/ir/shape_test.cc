@@ -48,6 +48,14 @@ TEST_CASE("shapes are interned", "[ir][shape]") {
   CHECK(tuple->leaf_count() == 2);
   CHECK(tuple->byte_size() == 2 * 8 * 16 * 4);
   CHECK(ctx.Tuple({})->leaf_count() == 0);
+  // As many leaves as elements, but not one each.
+  const std::vector<const Shape*> nested = {tuple, plain, ctx.Tuple({}), plain};
+  const Shape* uneven = ctx.Tuple(nested);
+  CHECK(uneven->leaf_count() == 4);
+  CHECK(uneven->first_leaf(0) == 0);
+  CHECK(uneven->first_leaf(1) == 2);
+  CHECK(uneven->first_leaf(2) == 3);
+  CHECK(uneven->first_leaf(3) == 3);
   CHECK(ctx.WithDims(laid_out, Ints{4, 16})->layout() == laid_out->layout());
   CHECK(ctx.WithDims(laid_out, Ints{4})->layout() == nullptr);
   CHECK(ctx.WithDType(laid_out, DType::kS8)->byte_size() == 128);
