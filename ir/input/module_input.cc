@@ -7,6 +7,7 @@
 #include "ir/input/cut_text.h"
 #include "ir/input/foreign_file.h"
 #include "ir/input/gzip.h"
+#include "ir/input/leftover_shardings.h"
 #include "ir/input/older_forms.h"
 #include "ir/input/text_sections.h"
 #include "ir/parser.h"
@@ -32,6 +33,7 @@ Expected<std::unique_ptr<Module>> ReadModuleInput(std::shared_ptr<const SourceTe
     report->arguments = std::move(read->arguments);
     std::ranges::move(read->warnings, std::back_inserter(report->notes));
     RewriteOlderForms(*read->module);
+    DropLeftoverShardings(*read->module);
     RewriteAsyncCollectives(*read->module);
     return std::move(read->module);
   }
@@ -44,7 +46,10 @@ Expected<std::unique_ptr<Module>> ReadModuleInput(std::shared_ptr<const SourceTe
   auto module = is_mlir ? stablehlo::ReadModule(*text, std::move(context), {.dims = options.dims})
                         : ParseModule(*text, std::move(context));
   if (!module.has_value()) return Fail(NamedAsCut(std::move(module.error()), **text));
-  if (!is_mlir) RewriteOlderForms(**module);
+  if (!is_mlir) {
+    RewriteOlderForms(**module);
+    DropLeftoverShardings(**module);
+  }
   RewriteAsyncCollectives(**module);
   return module;
 }

@@ -8,6 +8,7 @@
 #include "ir/proto/errors.h"
 #include "ir/proto/shardings.h"
 #include "ir/shape_inference.h"
+#include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
 #include "ir/stablehlo/import/simplify.h"
 #include "ir/stablehlo/syntax/lexer.h"
@@ -480,6 +481,21 @@ const Sharding* Importer::SpreadOver(const Shape* shape, const Sharding* shardin
       std::max<size_t>(static_cast<size_t>(shape->leaf_count()), 1), sharding));
 }
 
+// A loop carries what its regions capture behind its operands, and its sharding says nothing of
+// them: as XLA's export has it, they keep the shardings that they have outside. `shape` is that of
+// the operands and `sharding` theirs.
+const Sharding* Importer::WithCaptures(const Instruction& loop, const Shape* shape,
+                                       const Sharding* sharding, const Sharding* otherwise) {
+  std::vector<const Sharding*> leaves = LeafShardings(shape, sharding);
+  const auto captures = loop.operand(0)->operands().subspan(shape->elements().size());
+  for (const Instruction* captured : captures) {
+    const Sharding* own = captured->sharding() != nullptr ? captured->sharding() : otherwise;
+    const std::vector<const Sharding*> part = LeafShardings(captured->shape(), own);
+    leaves.insert(leaves.end(), part.begin(), part.end());
+  }
+  return context().TupleOf(std::move(leaves));
+}
+
 // Shardings and frontend attributes that any operation may carry.
 bool Importer::SetSharding(const Operation& op, Instruction* x) {
   std::string_view sdy, hlo, frontend;
@@ -507,17 +523,21 @@ bool Importer::SetSharding(const Operation& op, Instruction* x) {
       }
     }
   }
-  const SourceRange place = errors_.RangeOf(hlo);
-  if (!sdy.empty()) {
-    const Sharding* sharding = ReadSharding(sdy, x->shape());
-    if (sharding == nullptr) return false;
-    x->set_sharding(sharding);
+  if (sdy.empty() && hlo.empty()) return true;
+  const bool captures = x->opcode() == Opcode::kWhile && x->shape()->IsTuple() &&
+                        x->shape()->elements().size() > op.operands.size();
+  const Shape* shape =
+      captures ? context().Tuple(x->shape()->elements().first(op.operands.size())) : x->shape();
+  const Sharding* sharding =
+      sdy.empty() ? ReadHloSharding(errors_.RangeOf(hlo), hlo, shape) : ReadSharding(sdy, shape);
+  if (sharding == nullptr) return false;
+  if (captures) {
+    const Sharding* otherwise = sdy.empty() ? context().Replicated() : context().Unknown();
+    sharding = WithCaptures(*x, shape, sharding, otherwise);
+  } else if (!sdy.empty()) {
     SetFrontendAttribute(x, "xla.sdy.sharding", WithoutInnerNames(Resolve(sdy)));
-  } else if (!hlo.empty()) {
-    const Sharding* sharding = ReadHloSharding(place, hlo, x->shape());
-    if (sharding == nullptr) return false;
-    x->set_sharding(sharding);
   }
+  x->set_sharding(sharding);
   return true;
 }
 

@@ -175,6 +175,8 @@ class Importer {
   std::string_view NameFor(const Operation& op, Opcode opcode);
   bool SetSharding(const Operation& op, Instruction* x);
   const Sharding* SpreadOver(const Shape* shape, const Sharding* sharding);
+  const Sharding* WithCaptures(const Instruction& loop, const Shape* shape,
+                               const Sharding* sharding, const Sharding* otherwise);
   bool ReadShardyList(std::string_view text, std::vector<ShardySharding>& list);
   const Shape* InferredShape(const Operation& op, Opcode opcode,
                              std::span<Instruction* const> operands, void* attributes,

@@ -82,3 +82,27 @@ module @collectives attributes {mhlo.num_partitions = 8 : i32} {
     return %4 : tensor<16x40xf32>
   }
 }
+// -----
+// Dumps of Shardy's passes: a loop with a sharding for each of its values, and a region that captures another value, which keeps
+// the sharding that it has outside.
+// RUN: gshard-opt print %s
+// RUN: gshard-run %s --verify
+sdy.mesh @mesh = <["data"=2, "model"=2]>
+func.func public @main(%x: tensor<8x4xf32>, %w: tensor<4x4xf32>) -> tensor<8x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %end = stablehlo.constant dense<3> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %t = stablehlo.transpose %w, dims = [1, 0] {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}, {"model"}]>]>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %out:2 = stablehlo.while(%i = %zero, %y = %x) : tensor<i32>, tensor<8x4xf32> attributes {sdy.sharding = #sdy.sharding_per_value<[<@mesh, []>, <@mesh, [{"data"}, {}]>]>}
+   cond {
+    %more = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %z = stablehlo.dot_general %y, %t, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+    %next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %next, %z : tensor<i32>, tensor<8x4xf32>
+  }
+  return %out#1 : tensor<8x4xf32>
+}
+// CHECK: while({{.*}} replicated}, {mesh['data'=2,'model'=2], [{'data'}, {}]}, {mesh['data'=2,'model'=2], [{}, {'model'}]}
+// CHECK: verify        ok
