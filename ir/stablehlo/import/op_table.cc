@@ -25,9 +25,13 @@ const OpRow* FindRow(std::string_view name) {
   }();
   auto it = rows.find(name);
   if (it == rows.end() && name.starts_with("mhlo.")) {
-    std::string other("stablehlo.");
-    other += name.substr(5);
-    it = rows.find(other);
+    // MHLO, which XLA's dumps still have, is the older dialect of both.
+    for (const std::string_view dialect : {"stablehlo", "chlo"}) {
+      std::string other(dialect);
+      other += name.substr(4);
+      it = rows.find(other);
+      if (it != rows.end()) break;
+    }
   }
   return it != rows.end() ? it->second : nullptr;
 }

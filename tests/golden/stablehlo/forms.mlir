@@ -53,3 +53,13 @@ module @empty_operands attributes {mhlo.num_partitions = 4 : i32} {
     return %1, %2, %3 : tensor<6x8xf32>, tensor<3x8xf32>, tensor<0x8xf32>
   }
 }
+// -----
+// MHLO, as in the dumps of Shardy's passes.
+// RUN: gshard-opt print %s
+func.func @main(%x: tensor<4x8xf32>) -> (tensor<4x2xf32>, tensor<4x2xi32>) {
+  // CHECK: erf(
+  // CHECK: topk(%{{.*}}), k=2, largest=true
+  %0 = mhlo.erf %x : tensor<4x8xf32>
+  %values, %indices = mhlo.topk(%0, k = 2) : tensor<4x8xf32> -> (tensor<4x2xf32>, tensor<4x2xi32>)
+  return %values, %indices : tensor<4x2xf32>, tensor<4x2xi32>
+}
