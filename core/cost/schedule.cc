@@ -8,6 +8,8 @@
 #include <numeric>
 #include <queue>
 
+#include "ir/diagnostic.h"
+
 namespace gshard {
 namespace {
 
@@ -39,10 +41,11 @@ class Simulation {
     while (finished_ < start_.size()) {
       while (StartAll(now)) {
       }
+      if (finished_ == start_.size()) break;
       const double compute_end = compute_ == kNothing ? kNever : now + compute_left_ / Rate();
       const double aside_end = running_.empty() ? kNever : running_.top().first;
       const double next = std::min(compute_end, aside_end);
-      if (next == kNever) break;  // cannot happen: the graph is acyclic
+      CheckInternal(next != kNever, "nothing runs, and not all of a step has run");
       if (compute_ != kNothing) compute_left_ -= (next - now) * Rate();
       now = next;
       if (compute_end <= now) FinishCompute(now);
@@ -293,8 +296,9 @@ class Simulation {
     for (size_t instance : blocked) ready_links_.push(instance);
     while (compute_ == kNothing && !ready_compute_.empty()) {
       size_t next = ready_compute_.top();
-      if (in_order_ && !IsNextInOrder(next)) break;
       if (!LinksFree(nodes_[next % count_].links)) break;
+      if (in_order_ && !IsNextInOrder(next)) break;
+      if (in_order_) ++next_in_order_;
       ready_compute_.pop();
       Start(next, now);
       any = true;
@@ -309,9 +313,7 @@ class Simulation {
                                                nodes_[next_in_order_ % count_].links == 0))) {
       ++next_in_order_;
     }
-    if (instance != next_in_order_) return false;
-    ++next_in_order_;
-    return true;
+    return instance == next_in_order_;
   }
 
   void Finish(size_t instance, double now) {

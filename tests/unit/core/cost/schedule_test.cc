@@ -55,6 +55,14 @@ TEST_CASE("What has the longest tail goes first; compiled text keeps its order",
   CHECK(Simulate(nodes, 1, true).seconds == Approx(7));
 }
 
+TEST_CASE("In the text's order a loop waits for links that are busy", "[schedule]") {
+  ScheduleNode loop = Compute(5);
+  loop.links = ~uint32_t{0};
+  const Schedule schedule = Simulate({Aside(3), loop, Compute(1, {1})}, 1, true);
+  CHECK(schedule.seconds == Approx(9));
+  CHECK(schedule.exposed_s[0] == Approx(3));
+}
+
 TEST_CASE("Loops prefetch for the next trip and carry what they must", "[schedule]") {
   // A gather of weights that needs nothing of the trip before: only the first is exposed.
   ScheduleNode product = Compute(4, {0});
