@@ -222,25 +222,40 @@ class Verifier {
     return {};
   }
 
+  // Is the text a compiler's own: scheduled, or with fusions, which no front end prints?
+  bool IsCompilersText() const {
+    if (module_.header().is_scheduled) return true;
+    for (const Computation* computation : module_.computations()) {
+      const auto is_fusion = [](const Instruction* x) { return x->opcode() == Opcode::kFusion; };
+      if (std::ranges::any_of(computation->instructions(), is_fusion)) return true;
+    }
+    return false;
+  }
+
   // Compilers for accelerators write f32 results as bf16, and the other way round, without a
   // convert of its own: in their own text only.
   bool RoundsResult(const Instruction& x, const Shape* inferred) const {
     const bool may_round = IsElementwise(x.opcode()) || x.opcode() == Opcode::kAllReduce ||
                            x.opcode() == Opcode::kReduce;
-    if (!module_.header().is_scheduled || !may_round) return false;
+    if (!may_round) return false;
     const std::vector<const Shape*> declared = LeafShapes(x.shape());
     const std::vector<const Shape*> expected = LeafShapes(inferred);
-    return std::ranges::equal(declared, expected, [](const Shape* a, const Shape* b) {
-      if (!a->IsArray() || !b->IsArray() || !DimsAgree(a, b)) return false;
-      return a->dtype() == b->dtype() || (IsFloat(a->dtype()) && IsFloat(b->dtype()));
-    });
+    return std::ranges::equal(declared, expected,
+                              [](const Shape* a, const Shape* b) {
+                                if (!a->IsArray() || !b->IsArray() || !DimsAgree(a, b))
+                                  return false;
+                                return a->dtype() == b->dtype() ||
+                                       (IsFloat(a->dtype()) && IsFloat(b->dtype()));
+                              }) &&
+           IsCompilersText();
   }
 
   // So is a reshape of theirs that copies.
   bool RoundsReshape(const Instruction& x) const {
-    return module_.header().is_scheduled && x.opcode() == Opcode::kReshape &&
-           x.operand_count() == 1 && x.shape()->IsArray() && x.operand(0)->shape()->IsArray() &&
-           IsFloat(x.shape()->dtype()) && IsFloat(x.operand(0)->shape()->dtype());
+    if (x.opcode() != Opcode::kReshape || x.operand_count() != 1) return false;
+    const Shape *from = x.operand(0)->shape(), *to = x.shape();
+    return from->IsArray() && to->IsArray() && from->dtype() != to->dtype() &&
+           IsFloat(from->dtype()) && IsFloat(to->dtype()) && IsCompilersText();
   }
 
   Expected<void> CheckByOpcode(const Computation& computation, const Instruction* instruction) {
