@@ -31,10 +31,15 @@ bool IsPlacementHint(std::string_view target) {
          target == "MoveToDevice" || target == "LayoutConstraint";
 }
 
+bool IsIndexHint(std::string_view target) {
+  return target == "AssumeGatherIndicesInBound" || target == "GatherScatterIndicesBitpacked";
+}
+
 bool IsIdentityCall(const Instruction& x) {
   if (x.opcode() != Opcode::kCustomCall) return false;
   std::string_view target = x.attributes<CustomCallAttributes>().target;
-  return IsRegionMarker(x) || IsShardingMarker(target) || IsPlacementHint(target);
+  return IsRegionMarker(x) || IsShardingMarker(target) || IsPlacementHint(target) ||
+         IsIndexHint(target);
 }
 
 int64_t BatchDimsOf(const Instruction& x) {

@@ -30,7 +30,14 @@ bool IsShardingMarker(std::string_view target);
 // Speaks of where or in which layout the value lies.
 bool IsPlacementHint(std::string_view target);
 
-// One of all these: on a device the result has its operand's bytes.
+// Speaks of the indices that a gather or scatter reads, as XLA's compiler for TPUs writes it: that
+// they lie in bounds, or that they were packed.
+bool IsIndexHint(std::string_view target);
+
+// An array without values yet, of XLA's compilers for accelerators: it is written part by part.
+inline constexpr std::string_view kAllocateBufferTarget = "AllocateBuffer";
+
+// One of all these but the last: on a device the result has its operand's bytes.
 bool IsIdentityCall(const Instruction& x);
 
 // Leading dims of every operand and result over which a call to LAPACK (lapack_*_ffi) loops: the

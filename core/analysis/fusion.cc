@@ -49,7 +49,8 @@ Role RoleOf(const Instruction* x) {
     case Opcode::kConvolution:
       return Role::kDot;
     case Opcode::kCustomCall:
-      return IsIdentityCall(*x) ? Role::kFree : Role::kOpaque;
+      return IsIdentityCall(*x) || IsCustomCallTo(*x, kAllocateBufferTarget) ? Role::kFree
+                                                                             : Role::kOpaque;
     default:  // by what it does with elements
       break;
   }

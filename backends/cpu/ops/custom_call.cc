@@ -4,6 +4,9 @@
 // can. Anything else is an error that names the target.
 #include "ir/custom_call.h"
 
+#include <cstring>
+#include <memory>
+
 #include "backends/cpu/ops/factories.h"
 #include "backends/cpu/ops/lapack_call.h"
 #include "backends/cpu/ops/view_kernel.h"
@@ -26,6 +29,28 @@ KernelOrError MakeIdentity(const Instruction& instruction) {
                  "this custom-call returns its one operand, an array of the same shape");
   }
   return MakeCopyKernel(shape);
+}
+
+// What is not there yet reads as zero.
+class ZeroKernel : public Kernel {
+ public:
+  explicit ZeroKernel(const Shape* shape)
+      : bytes_(StorageBytes(shape->dtype()) * shape->element_count()) {}
+  void Run(ConstBuffers operands, Buffers results, Scratch& scratch) const override {
+    (void)operands;
+    (void)scratch;
+    std::memset(results[0], 0, static_cast<size_t>(bytes_));
+  }
+
+ private:
+  int64_t bytes_;
+};
+
+KernelOrError MakeAllocation(const Instruction& instruction) {
+  if (instruction.operand_count() != 0 || !instruction.shape()->IsArray()) {
+    return Error(instruction, "AllocateBuffer takes nothing and returns an array");
+  }
+  return std::make_unique<ZeroKernel>(instruction.shape());
 }
 
 // The k largest of the last dim: (values, s32 indices); k is the size of that dim in the result.
@@ -57,6 +82,7 @@ KernelOrError MakeTopK(const Instruction& instruction) {
 KernelOrError MakeCustomCall(const Instruction& instruction) {
   const std::string_view target = instruction.attributes<CustomCallAttributes>().target;
   if (IsIdentityCall(instruction)) return MakeIdentity(instruction);
+  if (target == kAllocateBufferTarget) return MakeAllocation(instruction);
   if (target == "TopK") return MakeTopK(instruction);
   if (IsLapackTarget(target)) return MakeLapackCall(instruction);
   const std::string message =
