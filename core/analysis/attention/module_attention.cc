@@ -1,6 +1,7 @@
 #include "core/analysis/attention/module_attention.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <unordered_set>
 
@@ -56,10 +57,21 @@ const std::vector<AttentionKernel>& ModuleAttention::KernelsOf(
 
 void ModuleAttention::FindMasks(const CarriedValues& carried) {
   PositionValues values(carried);
+  // Layers mask alike: a mask is sampled once.
+  std::map<std::vector<uint64_t>, double> known;
+  const auto share_of = [&](const std::vector<const Instruction*>& operations) {
+    std::vector<uint64_t> key;
+    for (const Instruction* x : operations) {
+      if (!values.AppendKey(x, key)) return MaskedShare(operations, values);
+    }
+    const auto [it, is_new] = known.try_emplace(std::move(key), 0);
+    if (is_new) it->second = MaskedShare(operations, values);
+    return it->second;
+  };
   for (auto& [computation, kernels] : kernels_) {
     for (AttentionKernel& kernel : kernels) {
       for (const auto& operations : MaskingOperations(kernel)) {
-        kernel.masked_share = std::max(kernel.masked_share, MaskedShare(operations, values));
+        kernel.masked_share = std::max(kernel.masked_share, share_of(operations));
       }
     }
   }

@@ -293,6 +293,59 @@ PositionValues::Elements PositionValues::EvaluateElementwise(const Instruction* 
   return BinaryValues(x, std::move(a), Evaluate(x->operand(1), positions, depth + 1));
 }
 
+bool PositionValues::AppendKey(const Instruction* x, std::vector<uint64_t>& key) const {
+  return AppendKey(x, 0, key);
+}
+
+bool PositionValues::AppendKey(const Instruction* x, int depth, std::vector<uint64_t>& key) const {
+  x = carried_.Origin(x);
+  if (depth > kDeepest || key.size() > kLongestKey) return false;
+  const auto append = [&](const Dims& values) {
+    key.insert(key.end(), values.begin(), values.end());
+  };
+  const auto append_pointer = [&](const void* p) { key.push_back(reinterpret_cast<uintptr_t>(p)); };
+  const Opcode opcode = x->opcode();
+  key.push_back(static_cast<uint64_t>(opcode));
+  append_pointer(x->shape()->bare());
+  int64_t followed = IsElementwise(opcode) && x->operand_count() <= 3 ? x->operand_count() : 0;
+  switch (opcode) {
+    case Opcode::kIota:
+      key.push_back(static_cast<uint64_t>(x->attributes<IotaAttributes>().dimension));
+      break;
+    case Opcode::kConstant:
+      append_pointer(x->attributes<ConstantAttributes>().literal);
+      break;
+    case Opcode::kCompare:
+      key.push_back(static_cast<uint64_t>(x->attributes<CompareAttributes>().direction));
+      break;
+    case Opcode::kBroadcast:
+    case Opcode::kTranspose:
+      append(x->attributes<DimensionsAttributes>().dimensions);
+      followed = 1;
+      break;
+    case Opcode::kReshape:
+    case Opcode::kBitcast:
+      followed = 1;
+      break;
+    case Opcode::kSlice:
+      append(x->attributes<SliceAttributes>().starts);
+      append(x->attributes<SliceAttributes>().strides);
+      followed = 1;
+      break;
+    case Opcode::kDynamicSlice:
+      if (const Instruction* stored = carried_.StoredSlice(x)) {
+        return AppendKey(stored, depth + 1, key);
+      }
+      break;
+    default:  // its shape and operands tell all
+      break;
+  }
+  for (int64_t i = 0; i < followed; ++i) {
+    if (!AppendKey(x->operand(i), depth + 1, key)) return false;
+  }
+  return true;
+}
+
 std::optional<std::vector<const Instruction*>> PositionValues::Sources(const Instruction* x,
                                                                        int64_t most) const {
   std::vector<const Instruction*> sources;

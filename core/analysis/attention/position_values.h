@@ -32,8 +32,8 @@ class PositionValues {
 
   // The elements at some positions.
   struct Elements {
-    std::vector<double> values;   // preds are 0 or 1
-    std::vector<uint8_t> known;   // does it follow from constants and iotas?
+    std::vector<double> values;  // preds are 0 or 1
+    std::vector<uint8_t> known;  // does it follow from constants and iotas?
   };
 
   // `carried` must live as long as this.
@@ -45,6 +45,10 @@ class PositionValues {
   // operation by operation: masks are asked at thousands.
   Elements At(const Instruction* x, const Positions& positions);
 
+  // Appends what At(x, ..) depends on: arrays with equal keys have the same elements at the same
+  // positions. False: too long to tell.
+  bool AppendKey(const Instruction* x, std::vector<uint64_t>& key) const;
+
   // If `x` is made elementwise of positions, constants and arrays of at most `most` elements (such
   // as one segment id a position): these arrays. Else nothing.
   std::optional<std::vector<const Instruction*>> Sources(const Instruction* x, int64_t most) const;
@@ -53,7 +57,9 @@ class PositionValues {
   // Operations that are evaluated for one array: masks take a few dozen.
   static constexpr int kMaxOperations = 800;
   static constexpr int kDeepest = 100;
+  static constexpr size_t kLongestKey = 4000;
 
+  bool AppendKey(const Instruction* x, int depth, std::vector<uint64_t>& key) const;
   Elements Evaluate(const Instruction* x, const Positions& positions, int depth);
   Elements EvaluateMoved(const Instruction* x, const Positions& positions, int depth);
   Elements EvaluateElementwise(const Instruction* x, const Positions& positions, int depth);

@@ -211,23 +211,23 @@ class Emitter {
   void FindWeights(RegionState& state, int64_t first, int64_t end) {
     const StageGraph& stages = *in_.stages;
     std::vector<std::vector<Instruction*>> lists(static_cast<size_t>(stages.count()));
-    std::unordered_map<Instruction*, int64_t> uses;
+    std::unordered_map<Instruction*, std::vector<int64_t>> uses;  // stages
     for (int64_t v = first; v < end; ++v) {
       std::vector<Instruction*>& list = lists[static_cast<size_t>(v)];
       std::unordered_set<const Instruction*> found;
       for (Pass pass : {Pass::kForward, Pass::kBackward, Pass::kWeights, Pass::kRecompute}) {
         WeightsOf(pass, v, found, list);
       }
-      for (Instruction* x : list) ++uses[x];
+      for (Instruction* x : list) uses[x].push_back(v);
     }
-    for (auto& [x, count] : uses) NoteWeight(x, lists);
+    for (const auto& [x, of] : uses) NoteWeight(x, of);
     const bool one = end - first == 1 && !stages.IsOutside(first);
     StageLists<const Instruction*> own;
     std::unordered_set<const Instruction*> shared;
     for (auto& list : lists) {
       auto& of = own.emplace_back();
       for (Instruction* x : list) {
-        if (uses[x] < end - first || one) {
+        if (std::ssize(uses.at(x)) < end - first || one) {
           of.emplace_back(x, borders_.HandedOn(x));
         } else if (shared.insert(x).second) {
           state.shared.push_back(x);
@@ -245,11 +245,7 @@ class Emitter {
   }
 
   // Which stages use it: for `explain`.
-  void NoteWeight(const Instruction* x, const std::vector<std::vector<Instruction*>>& lists) {
-    std::vector<size_t> stages;
-    for (size_t v = 0; v < lists.size(); ++v) {
-      if (std::find(lists[v].begin(), lists[v].end(), x) != lists[v].end()) stages.push_back(v);
-    }
+  void NoteWeight(const Instruction* x, const std::vector<int64_t>& stages) {
     Instruction* value = value_.at(x);
     std::string_view before = value->frontend_attributes();
     std::string text =
@@ -302,9 +298,7 @@ class Emitter {
   }
 
   // A weight as stages take it, and how that lies over the mesh of one stage.
-  Instruction* HandedOn(const Instruction* x) {
-    return borders_.HandOn(builder_, x, value_.at(x));
-  }
+  Instruction* HandedOn(const Instruction* x) { return borders_.HandOn(builder_, x, value_.at(x)); }
   const Sharding* ShardingHandedOn(const Instruction* x) {
     const ManualRegions& regions = in_.layers->regions();
     if (regions.IsInside(x)) return regions.WholeSharding(context_, x);

@@ -1,6 +1,6 @@
 #include "core/pipeline/emit/pass_values.h"
 
-#include <set>
+#include <unordered_set>
 
 namespace gshard::pipeline {
 
@@ -75,7 +75,7 @@ std::vector<PassValue> PassValues::OperandsOf(const PassValue& value) const {
 std::vector<PassValue> PassValues::Computed() const {
   std::vector<PassValue> open, found;
   for (Instruction* x : stages_.TargetsOf(pass_, v_)) open.push_back(ResultOf(x));
-  std::set<PassValue> seen;
+  std::unordered_set<PassValue, HashOfPassValue> seen;
   while (!open.empty()) {
     const PassValue value = open.back();
     open.pop_back();

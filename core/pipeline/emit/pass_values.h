@@ -13,11 +13,18 @@
 #include <vector>
 
 #include "core/pipeline/emit/stages.h"
+#include "ir/hash.h"
 
 namespace gshard::pipeline {
 
 // An instruction of the step, and the layer for whose gradients it is computed again; -1: of none.
 using PassValue = std::pair<Instruction*, int64_t>;
+
+struct HashOfPassValue {
+  size_t operator()(const PassValue& value) const {
+    return HashPointer(static_cast<size_t>(value.second), value.first);
+  }
+};
 
 class PassValues {
  public:

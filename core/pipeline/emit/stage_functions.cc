@@ -4,6 +4,7 @@
 
 #include "core/pipeline/emit/manual_borders.h"
 #include "core/pipeline/emit/neutral.h"
+#include "core/pipeline/emit/pass_inputs.h"
 #include "core/pipeline/emit/pass_values.h"
 #include "core/pipeline/plan/clone.h"
 #include "fmt/format.h"
@@ -108,43 +109,24 @@ class FunctionBuilder {
 
   // What the pass is given; null: x is computed here.
   Instruction* Given(Instruction* x) {
-    const StageGraph& stages = *in_.stages;
-    size_t v = static_cast<size_t>(v_);
-    if (x->opcode() == Opcode::kParameter && in_.phases->UsesExamples(x)) return Examples(x);
-    if (x->opcode() == Opcode::kPartitionId) {
-      return builder_.Convert(Number(PassNumber::kMicrobatch), DType::kU32);
+    const PassInput input = FindPassInput(*in_.stages, state_, pass_, v_, x);
+    switch (input.kind) {
+      case PassInput::Kind::kNone:
+        return nullptr;
+      case PassInput::Kind::kExamples:
+        return Examples(x, static_cast<size_t>(input.element));
+      case PassInput::Kind::kMicrobatch:
+        return builder_.Convert(Number(PassNumber::kMicrobatch), DType::kU32);
+      case PassInput::Kind::kWhole:
+        return borders_.Take(builder_, x, Element(input.element));
+      case PassInput::Kind::kPiece:
+        return borders_.Take(builder_, x, FromPack(Element(input.element), *input.place));
+      case PassInput::Kind::kRow: {
+        Instruction* buffer = Element(input.element);
+        return borders_.Take(builder_, x, Row(buffer, Number(input.row)));
+      }
     }
-    if (in_.layers->WeightOf(x) == x) return borders_.Take(builder_, x, Weight(x));
-    if (!stages.IsInput(pass_, v_, x)) return nullptr;
-    auto take = [&](const Group& group, size_t slot, PassNumber row) {
-      Instruction* buffer = Element(group.begin + static_cast<int64_t>(slot));
-      return borders_.Take(builder_, x, Row(buffer, Number(row)));
-    };
-    if (pass_ == Pass::kWeights && state_.delayed.Has(v, x)) {
-      return take(state_.delayed_in, state_.delayed.SlotOf(v, x), PassNumber::kDelayed);
-    }
-    if (v_ > 0 && state_.forward.Has(v - 1, x)) {
-      return take(state_.forward_in, state_.forward.SlotOf(v - 1, x), PassNumber::kForwardInput);
-    }
-    if (state_.saved.Has(v, x)) {
-      return take(state_.saved_in, state_.saved.SlotOf(v, x), PassNumber::kSaved);
-    }
-    return take(state_.backward_in, state_.backward.SlotOf(v, x), PassNumber::kBackwardInput);
-  }
-
-  Instruction* Weight(Instruction* x) {
-    auto shared = std::find(state_.shared.begin(), state_.shared.end(), x);
-    if (shared != state_.shared.end()) {
-      return Element(state_.shared_in.begin + (shared - state_.shared.begin()));
-    }
-    if (const auto* place = state_.weight_packs.Find(static_cast<size_t>(v_), x)) {
-      Instruction* pack = Element(state_.weights_in.begin +
-                                  static_cast<int64_t>(state_.weights.size() + place->pack));
-      return FromPack(pack, *place);
-    }
-    size_t slot = state_.weights.SlotOf(static_cast<size_t>(v_), x);
-    return Row(Element(state_.weights_in.begin + static_cast<int64_t>(slot)),
-               Number(PassNumber::kChunk));
+    return nullptr;
   }
 
   // --- packs, [repeats, length]
@@ -169,9 +151,7 @@ class FunctionBuilder {
   }
 
   // The micro-batch's rows: of each shard of the mesh its own.
-  Instruction* Examples(Instruction* x) {
-    size_t k = static_cast<size_t>(std::find(state_.data.begin(), state_.data.end(), x) -
-                                   state_.data.begin());
+  Instruction* Examples(Instruction* x, size_t k) {
     Instruction* own =
         MicrobatchRows(builder_, Element(state_.data_in.begin + static_cast<int64_t>(k)),
                        in_.data[k], state_.microbatches, Number(PassNumber::kMicrobatch));
@@ -453,6 +433,11 @@ int64_t StageFunctions::Branch(Pass pass, int64_t v) {
   if (pass == Pass::kNone) v = 0;
   auto [known, fresh] = index_.try_emplace({pass, v}, -1);
   if (!fresh) return known->second;
+  const std::vector<int64_t> signature = signatures_.Of(pass, v);
+  if (!signature.empty()) {
+    auto [same, is_first] = of_signature_.try_emplace(signature, -1);
+    if (!is_first) return known->second = same->second;
+  }
   Computation* made = MakeStageFunction(in_, pass, v);
   auto equal = std::find_if(branches_.begin(), branches_.end(), [&](const Computation* other) {
     return SameComputationInAnyOrder(*made, *other);
@@ -460,6 +445,7 @@ int64_t StageFunctions::Branch(Pass pass, int64_t v) {
   int64_t index = equal - branches_.begin();
   if (equal == branches_.end()) branches_.push_back(made);
   known->second = index;
+  if (!signature.empty()) of_signature_[signature] = index;
   return index;
 }
 

@@ -18,6 +18,7 @@
 
 #include "core/pipeline/emit/region_shardings.h"
 #include "core/pipeline/emit/region_state.h"
+#include "core/pipeline/emit/stage_signature.h"
 #include "core/pipeline/emit/whole_sums.h"
 #include "ir/attribute_names.h"
 #include "ir/builder.h"
@@ -54,9 +55,11 @@ void NotePass(Module& module, Computation* function, Pass pass, std::span<const 
 
 class StageFunctions {
  public:
-  explicit StageFunctions(StageFunctionInputs inputs) : in_(std::move(inputs)) {
+  explicit StageFunctions(StageFunctionInputs inputs) : in_(std::move(inputs)), signatures_(in_) {
     in_.notes = &notes_;
   }
+  StageFunctions(const StageFunctions&) = delete;
+  StageFunctions& operator=(const StageFunctions&) = delete;
 
   // Returns the index of the branch of a pass, which it makes if there is none yet; kNone: of a
   // device that has nothing to do.
@@ -69,6 +72,8 @@ class StageFunctions {
   StageFunctionInputs in_;
   std::vector<Computation*> branches_;
   std::map<std::pair<Pass, int64_t>, int64_t> index_;
+  StageSignatures signatures_;
+  std::map<std::vector<int64_t>, int64_t> of_signature_;  // indices
   LayerNotes notes_;
 };
 

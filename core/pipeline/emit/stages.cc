@@ -28,8 +28,10 @@ StageGraph::StageGraph(const Module& module, const Phases& phases, const LayerGr
   for (auto* lists : {&forward_, &backward_, &saved_, &delayed_}) lists->resize(n);
   for (auto* sets : {&forward_set_, &backward_set_, &saved_set_, &delayed_set_}) sets->resize(n);
   for (auto& passes : passes_) passes.resize(n);
+  position_.resize(module.instruction_limit());
+  size_t position = 0;
   for (const Instruction* x : module.entry()->instructions()) {
-    position_[x] = position_.size();
+    position_[x->id()] = position++;
     has_backward_ = has_backward_ || layers.IsBackward(x);
   }
   if (!has_backward_) {
@@ -56,10 +58,11 @@ StageGraph::Place StageGraph::PlaceOf(const Instruction* x) const {
 // From every placed instruction to the placed values it needs, through what has no place.
 void StageGraph::RouteAll() {
   std::vector<std::pair<Instruction*, Place>> needs;
+  std::vector<Instruction*> open;
   for (Instruction* x : module_.entry()->instructions()) {
     Place place = PlaceOf(x);
     if (place.pass == Pass::kNone) continue;
-    std::vector<Instruction*> open(x->operands().begin(), x->operands().end());
+    open.assign(x->operands().begin(), x->operands().end());
     std::unordered_set<const Instruction*> seen;
     while (!open.empty()) {
       Instruction* y = open.back();
@@ -73,9 +76,11 @@ void StageGraph::RouteAll() {
     }
   }
   // Forward uses decide how far a value goes of itself.
+  last_forward_.resize(module_.instruction_limit(), -1);
   for (auto& [x, user] : needs) {
     if (layers_.IsBackward(x)) continue;
-    int64_t& last = last_forward_.try_emplace(x, StageOf(x)).first->second;
+    int64_t& last = last_forward_[x->id()];
+    if (last < 0) last = StageOf(x);
     if (user.pass == Pass::kForward || user.stage == count() - 1) {
       last = std::max(last, user.stage);
     }
@@ -89,7 +94,7 @@ void StageGraph::RouteAll() {
 void StageGraph::Route(Instruction* x, const Place& user) {
   const int64_t from = StageOf(x);
   if (!layers_.IsBackward(x)) {
-    for (int64_t k = from; k < last_forward_.at(x); ++k) {
+    for (int64_t k = from; k < last_forward_[x->id()]; ++k) {
       if (forward_set_[Index(k)].insert(x).second) forward_[Index(k)].push_back(x);
     }
     if (user.stage >= from) return;
@@ -178,7 +183,7 @@ std::vector<Instruction*> StageGraph::InputsOf(const std::vector<Instruction*>& 
 
 void StageGraph::SortByPosition(std::vector<Instruction*>& list) const {
   std::sort(list.begin(), list.end(), [&](const Instruction* a, const Instruction* b) {
-    return position_.at(a) < position_.at(b);
+    return position_[a->id()] < position_[b->id()];
   });
 }
 

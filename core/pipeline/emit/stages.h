@@ -102,8 +102,8 @@ class StageGraph {
   std::vector<std::unordered_set<const Instruction*>> forward_set_, backward_set_, saved_set_,
       delayed_set_;
   std::vector<StagePass> passes_[kPassKinds];
-  std::unordered_map<const Instruction*, size_t> position_;
-  std::unordered_map<const Instruction*, int64_t> last_forward_;  // stage
+  std::vector<size_t> position_;       // by id
+  std::vector<int64_t> last_forward_;  // stage, by id; -1: nobody needs it
 };
 
 }  // namespace gshard::pipeline

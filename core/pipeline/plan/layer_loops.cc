@@ -1,6 +1,7 @@
 #include "core/pipeline/plan/layer_loops.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -10,6 +11,7 @@
 #include "core/pipeline/plan/clone.h"
 #include "fmt/format.h"
 #include "ir/builder.h"
+#include "ir/integer_operation.h"
 #include "ir/traversal.h"
 
 namespace gshard::pipeline {
@@ -17,11 +19,13 @@ namespace {
 
 constexpr int64_t kMaxInstructions = 10'000'000;
 
-// An array put together along dim 0 piece by piece, or an ordinary value.
+// An array put together along dim 0 piece by piece, a known number, or an ordinary value.
 struct Value {
-  Instruction* whole = nullptr;      // null: not put together yet
+  Instruction* whole = nullptr;      // null: not put together, or not written, yet
   std::vector<Instruction*> pieces;  // null: as in `base`
   Instruction* base = nullptr;       // of a stack: what it was before
+  std::optional<int64_t> number;     // of an integer or pred scalar
+  DType type = DType::kS32;          // of the number
   bool IsStack() const { return !pieces.empty(); }
 };
 using ValueRef = std::shared_ptr<Value>;
@@ -108,6 +112,11 @@ class Writer {
   // The array itself; stacks are put together once.
   Instruction* Whole(const ValueRef& value) {
     if (value->whole != nullptr) return value->whole;
+    if (value->number) {
+      value->whole = builder_->ScalarInt(value->type, *value->number);
+      Note(value->whole);
+      return value->whole;
+    }
     std::vector<Instruction*> parts;
     for (size_t i = 0; i < value->pieces.size(); ++i) {
       int64_t row = static_cast<int64_t>(i);
@@ -170,67 +179,149 @@ class Writer {
     }
     std::vector<ValueRef> state;
     for (Instruction* x : loop->operand(0)->operands()) state.push_back(At(x));
-    for (int64_t trip = 0; trip < trips; ++trip) state = Turn(body, state);
+    Body turn(*body);
+    for (int64_t trip = 0; trip < trips; ++trip) state = Turn(turn, std::move(state));
     results_[loop] = std::move(state);
     ++written_;
     return {};
   }
 
-  std::vector<ValueRef> Turn(const Computation* body, const std::vector<ValueRef>& state) {
-    std::unordered_map<const Instruction*, ValueRef> local;
-    const Instruction* parameter = body->parameter(0);
+  // The body of a loop, and the values that its instructions have in the turn that is written.
+  class Body {
+   public:
+    explicit Body(const Computation& body) : computation(body), uses_(body) {
+      uint32_t last_id = 0;
+      for (const Instruction* x : body.instructions()) {
+        first_id_ = std::min(first_id_, x->id()), last_id = std::max(last_id, x->id());
+      }
+      values_.resize(last_id - first_id_ + 1);
+      constants.resize(values_.size());
+      for (const Instruction* user : uses_.of(body.parameter(0))) {
+        if (user->opcode() == Opcode::kGetTupleElement) {
+          ++times_taken_[user->attributes<GetTupleElementAttributes>().index];
+        } else {
+          takes_whole_state_ = true;
+        }
+      }
+    }
+    size_t PlaceOf(const Instruction* x) const { return x->id() - first_id_; }
+    ValueRef& At(const Instruction* x) { return values_[PlaceOf(x)]; }
+    // Does only `user` read this value?
+    bool IsReadOnce(const Instruction* x) const { return uses_.of(x).size() == 1; }
+    bool IsTakenOnce(int64_t element) const {
+      auto found = times_taken_.find(element);
+      return !takes_whole_state_ && found != times_taken_.end() && found->second == 1;
+    }
+    void Forget() { std::ranges::fill(values_, nullptr); }
+
+    const Computation& computation;
+    std::vector<ValueRef> constants;  // by place; written once for all turns
+
+   private:
+    Users uses_;
+    uint32_t first_id_ = UINT32_MAX;
+    std::vector<ValueRef> values_;                  // by place
+    std::unordered_map<int64_t, int> times_taken_;  // by element of the state
+    bool takes_whole_state_ = false;
+  };
+
+  std::vector<ValueRef> Turn(Body& body, std::vector<ValueRef> state) {
+    const Instruction* parameter = body.computation.parameter(0);
+    const Instruction* root = body.computation.root();
     auto whole = [&](const Instruction* x) -> Instruction* {
       if (x == parameter) {
         std::vector<Instruction*> elements;
         for (const ValueRef& value : state) elements.push_back(Whole(value));
         return builder_->Tuple(elements);
       }
-      return Whole(local.at(x));
+      return Whole(body.At(x));
     };
-    for (Instruction* x : body->instructions()) {
-      if (x == parameter || x == body->root()) continue;
+    for (Instruction* x : body.computation.instructions()) {
+      if (x == parameter || x == root) continue;
       if (x->opcode() == Opcode::kGetTupleElement && x->operand(0) == parameter) {
-        local[x] = state[static_cast<size_t>(x->attributes<GetTupleElementAttributes>().index)];
+        const int64_t index = x->attributes<GetTupleElementAttributes>().index;
+        ValueRef& element = state[static_cast<size_t>(index)];
+        body.At(x) = body.IsTakenOnce(index) ? std::move(element) : element;
         continue;
       }
-      if (ValueRef piece = StackAccess(x, local)) {
-        local[x] = std::move(piece);
+      if (x->opcode() == Opcode::kConstant) {
+        body.At(x) = Constant(x, body);
+        continue;
+      }
+      if (std::optional<int64_t> number = NumberOf(x, body)) {
+        body.At(x) = std::make_shared<Value>();
+        body.At(x)->number = number, body.At(x)->type = x->shape()->dtype();
+        continue;
+      }
+      if (ValueRef piece = StackAccess(x, body)) {
+        body.At(x) = std::move(piece);
         continue;
       }
       std::vector<Instruction*> operands;
       for (const Instruction* operand : x->operands()) operands.push_back(whole(operand));
-      local[x] = Plain(Made(CloneInto(module_, entry_, x, operands, /*take_name=*/false)));
+      Instruction* copy = CloneInto(module_, entry_, x, operands, /*take_name=*/false);
+      Note(copy);
+      body.At(x) = Plain(copy);
     }
     std::vector<ValueRef> next;
-    for (const Instruction* x : body->root()->operands()) next.push_back(local.at(x));
+    for (const Instruction* x : root->operands()) next.push_back(body.At(x));
+    body.Forget();
     return next;
   }
 
-  // A copy, or the scalar constant that it is known to be.
-  Instruction* Made(Instruction* x) {
-    if (std::optional<int64_t> known = integers_.Evaluate(x);
-        known && x->opcode() != Opcode::kConstant && x->shape()->rank() == 0) {
-      x = builder_->ScalarInt(x->shape()->dtype(), *known);
-      integers_.Evaluate(x);
+  ValueRef Constant(Instruction* x, Body& body) {
+    ValueRef& value = body.constants[body.PlaceOf(x)];
+    if (value == nullptr) {
+      value = Plain(CloneInto(module_, entry_, x, {}, /*take_name=*/false));
+      Note(value->whole);
+      if (x->shape()->IsArray() && x->shape()->rank() == 0) {
+        value->number = integers_.Evaluate(value->whole);
+      }
     }
-    Note(x);
-    return x;
+    return value;
+  }
+
+  std::optional<int64_t> KnownNumber(const ValueRef& value) {
+    if (value == nullptr) return std::nullopt;
+    if (!value->number && value->whole != nullptr) return integers_.Evaluate(value->whole);
+    return value->number;
+  }
+
+  // The integer or pred that a scalar of the body is known to be in this turn.
+  std::optional<int64_t> NumberOf(const Instruction* x, Body& body) {
+    if (!x->shape()->IsArray() || x->shape()->rank() != 0) return std::nullopt;
+    const DTypeClass type = ClassOf(x->shape()->dtype());
+    if (type == DTypeClass::kFloat || type == DTypeClass::kComplex) return std::nullopt;
+    auto known = [&](int64_t i) { return KnownNumber(body.At(x->operand(i))); };
+    switch (x->opcode()) {
+      case Opcode::kCopy:
+      case Opcode::kReshape:
+      case Opcode::kOptBarrier:
+        return known(0);
+      case Opcode::kSelect:
+        if (const auto predicate = known(0)) return known(*predicate != 0 ? 1 : 2);
+        return std::nullopt;
+      default:  // arithmetic, below
+        break;
+    }
+    if (!IsIntegerOperation(x->opcode())) return std::nullopt;
+    std::array<int64_t, 3> operands{};
+    for (int64_t i = 0; i < x->operand_count(); ++i) {
+      const std::optional<int64_t> value = known(i);
+      if (!value) return std::nullopt;
+      operands[static_cast<size_t>(i)] = *value;
+    }
+    return EvaluateInteger(*x, operands);
   }
 
   // The row that a slice or an update of one row along dim 0 is at, if that is known.
-  std::optional<int64_t> RowOf(const Instruction* x, int64_t first_start,
-                               const std::unordered_map<const Instruction*, ValueRef>& local) {
-    for (int64_t i = first_start; i < x->operand_count(); ++i) {
-      auto it = local.find(x->operand(i));
-      if (it == local.end() || it->second->whole == nullptr) return std::nullopt;
-      std::optional<int64_t> start = integers_.Evaluate(it->second->whole);
-      if (!start) return std::nullopt;
-      if (i == first_start) continue;
-      if (*start != 0) return std::nullopt;
+  std::optional<int64_t> RowOf(const Instruction* x, int64_t first_start, Body& body) {
+    for (int64_t i = first_start + 1; i < x->operand_count(); ++i) {
+      if (KnownNumber(body.At(x->operand(i))) != 0) return std::nullopt;
     }
-    int64_t row = *integers_.Evaluate(local.at(x->operand(first_start))->whole);
-    int64_t rows = x->operand(0)->shape()->dim(0);
-    return row < 0 ? 0 : row >= rows ? rows - 1 : row;
+    const std::optional<int64_t> row = KnownNumber(body.At(x->operand(first_start)));
+    if (!row) return std::nullopt;
+    return std::clamp<int64_t>(*row, 0, x->operand(0)->shape()->dim(0) - 1);
   }
 
   static bool IsRow(const Shape* part, const Shape* all) {
@@ -242,33 +333,40 @@ class Writer {
   }
 
   // What a slice of a row, or an update by one, gives without touching the whole; null: neither.
-  ValueRef StackAccess(const Instruction* x,
-                       const std::unordered_map<const Instruction*, ValueRef>& local) {
+  ValueRef StackAccess(const Instruction* x, Body& body) {
     const bool slice = x->opcode() == Opcode::kDynamicSlice;
     if (!slice && x->opcode() != Opcode::kDynamicUpdateSlice) return nullptr;
     const Shape* part = slice ? x->shape() : x->operand(1)->shape();
     if (!IsRow(part, x->operand(0)->shape())) return nullptr;
-    std::optional<int64_t> row = RowOf(x, slice ? 1 : 2, local);
+    std::optional<int64_t> row = RowOf(x, slice ? 1 : 2, body);
     if (!row) return nullptr;
-    const ValueRef& from = local.at(x->operand(0));
-    if (!slice) {
-      auto value = std::make_shared<Value>(*from);
-      if (!value->IsStack()) {
-        value->base = from->whole;
-        value->pieces.assign(static_cast<size_t>(x->shape()->dim(0)), nullptr);
-      }
-      value->whole = nullptr;
-      value->pieces[static_cast<size_t>(*row)] = Whole(local.at(x->operand(1)));
-      return value;
-    }
+    if (!slice) return Updated(x, static_cast<size_t>(*row), body);
+    const ValueRef& from = body.At(x->operand(0));
     if (from->IsStack()) {
       if (Instruction* piece = from->pieces[static_cast<size_t>(*row)]) return Plain(piece);
-      return Plain(Made(builder_->SliceDim(from->base, 0, *row, *row + 1)));
+    } else {
+      builder_->set_origin(x);
     }
-    builder_->set_origin(x);
-    Instruction* made = Made(builder_->SliceDim(from->whole, 0, *row, *row + 1));
+    Instruction* base = from->IsStack() ? from->base : Whole(from);
+    Instruction* made = builder_->SliceDim(base, 0, *row, *row + 1);
     builder_->set_origin(nullptr);
+    Note(made);
     return Plain(made);
+  }
+
+  // A stack with another row: itself where nobody reads what it was.
+  ValueRef Updated(const Instruction* update, size_t row, Body& body) {
+    Instruction* piece = Whole(body.At(update->operand(1)));
+    ValueRef& old = body.At(update->operand(0));
+    ValueRef from = body.IsReadOnce(update->operand(0)) ? std::move(old) : old;
+    if (from.use_count() > 1 || !from->IsStack()) from = std::make_shared<Value>(*from);
+    if (!from->IsStack()) {
+      from->base = Whole(from);
+      from->pieces.assign(static_cast<size_t>(update->shape()->dim(0)), nullptr);
+    }
+    from->whole = nullptr, from->number.reset();
+    from->pieces[row] = piece;
+    return from;
   }
 
   Module& module_;
@@ -280,7 +378,7 @@ class Writer {
   std::unordered_map<const Instruction*, ValueRef> values_;
   std::unordered_map<const Instruction*, std::vector<ValueRef>> results_;  // of loops written out
   std::unordered_map<const Instruction*, Instruction*> tuples_;            // of those, where needed
-  std::vector<Dependence> depends_;  // by id
+  std::vector<Dependence> depends_;                                        // by id
   std::unordered_set<const Instruction*> stacks_;
   int64_t written_ = 0, made_ = 0;
 };

@@ -270,23 +270,27 @@ Expected<void> LayerGraph::FindLayers(const Updates& updates, const PipelineOpti
   if (found.empty()) found.push_back(stretches);
   // A shifting buffer takes as many equal blocks as there are.
   const size_t tried = is_shift || stages == 1 ? 1 : found.size();
-  size_t best = 0;
-  double shortest = std::numeric_limits<double>::infinity();
-  for (size_t i = 0; i < tried && tried > 1; ++i) {
+  std::vector<double> longest(tried, std::numeric_limits<double>::infinity());
+  // The first, which is best where all are alike, comes last and stays.
+  for (size_t i = tried; i-- > 0 && tried > 1;) {
     PlaceLayers(found[i], updates);
     Expected<StagePartition> partition = PartitionByCost(layers_, stages, options);
     if (!partition) continue;
     // Stages that begin within a block have parts of it that others lack.
     const std::vector<double> unlike =
         UnlikeWeightSeconds(module_, *this, partition->first, options);
-    double longest = 0;
+    longest[i] = 0;
     for (size_t v = 0; v < unlike.size(); ++v) {
-      longest = std::max(longest, partition->seconds[v] + unlike[v]);
+      longest[i] = std::max(longest[i], partition->seconds[v] + unlike[v]);
     }
-    // Of equal ones the first, which has the most equal blocks.
-    if (longest < 0.999 * shortest) best = i, shortest = longest;
   }
-  PlaceLayers(found[best], updates);
+  size_t best = 0;
+  double shortest = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < tried; ++i) {
+    // Of equal ones the first, which has the most equal blocks.
+    if (longest[i] < 0.999 * shortest) best = i, shortest = longest[i];
+  }
+  if (tried == 1 || best != 0) PlaceLayers(found[best], updates);
   if (is_shift) LeaveOutLast(stages);
   return {};
 }
