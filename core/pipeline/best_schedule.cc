@@ -1,7 +1,8 @@
 #include "core/pipeline/best_schedule.h"
 
 #include <algorithm>
-#include <tuple>
+#include <cmath>
+#include <utility>
 
 #include "core/report/quantity_text.h"
 #include "fmt/format.h"
@@ -36,8 +37,51 @@ Expected<BestPipeline> EmitAndPrice(const Module& module, const PipelineOptions&
   return made;
 }
 
+// What fits goes before what does not, then less time, or less memory.
+class Ranking {
+ public:
+  explicit Ranking(int64_t limit) : limit_(limit) {}
+  std::pair<bool, double> Of(const EmittedCost& cost) const {
+    const bool fits = cost.peak_bytes <= limit_;
+    return {!fits, fits ? cost.step_time_s : static_cast<double>(cost.peak_bytes)};
+  }
+  // As long, but for what nobody would give memory for.
+  bool IsBetter(const EmittedCost& a, const EmittedCost& b) const {
+    constexpr double kAsLong = 1e-3;
+    const bool both_fit = a.peak_bytes <= limit_ && b.peak_bytes <= limit_;
+    if (both_fit && std::abs(a.step_time_s - b.step_time_s) <= kAsLong * b.step_time_s) {
+      return std::pair(a.peak_bytes, a.step_time_s) < std::pair(b.peak_bytes, b.step_time_s);
+    }
+    return Of(a) < Of(b);
+  }
+
+ private:
+  int64_t limit_;
+};
+
 bool HasSameTicks(const Schedule& a, const Schedule& b) {
   return a.ticks == b.ticks && a.period == b.period && a.holds_cotangents == b.holds_cotangents;
+}
+
+// Which of zero-bubble's orders waits least depends on small differences between passes: those that
+// store what is kept, and those that load it, take longer than their operations alone. So orders
+// are made again with the times of the program `made`, and one that puts nothing off. The best
+// stays.
+void TryOtherOrders(const Module& module, const PipelineOptions& options, const Ranking& ranking,
+                    BestPipeline& made) {
+  const PassTimes times = made.plan.emitted->passes;
+  const Schedule first = made.plan.schedule;
+  for (const bool puts_off : {true, false}) {
+    if (!puts_off && made.plan.options.remat != Remat::kNone) break;
+    PipelineOptions with = options;
+    with.puts_off_weights = puts_off;
+    Expected<BestPipeline> other = Emit(module, with, &times);
+    if (!other || HasSameTicks(other->plan.schedule, made.plan.schedule) ||
+        HasSameTicks(other->plan.schedule, first) || !Price(*other, with)) {
+      continue;
+    }
+    if (ranking.IsBetter(*other->plan.emitted, *made.plan.emitted)) made = *std::move(other);
+  }
 }
 
 }  // namespace
@@ -50,11 +94,7 @@ Expected<BestPipeline> PipelineByBest(const Module& module, const PipelineOption
   std::vector<TriedSchedule> all;
   std::optional<Diagnostic> first_error;
   TriedSchedule* taken = nullptr;
-  // What fits goes before what does not, then less time, or less memory.
-  auto rank = [limit](const EmittedCost& cost) {
-    const bool fits = cost.peak_bytes <= limit;
-    return std::tuple(!fits, fits ? cost.step_time_s : static_cast<double>(cost.peak_bytes));
-  };
+  const Ranking ranking(limit);
   all.reserve(kinds.size());
   for (ScheduleKind kind : kinds) {
     PipelineOptions with = options;
@@ -69,18 +109,17 @@ Expected<BestPipeline> PipelineByBest(const Module& module, const PipelineOption
       continue;
     }
     if (kind == ScheduleKind::kZeroBubble && options.stages > 1) {
-      // Which of its orders waits least depends on small differences between passes: those that
-      // store what is kept, and those that load it, take longer than their operations alone.
-      Expected<BestPipeline> again = Emit(module, with, &made->plan.emitted->passes);
-      const bool is_other = again && !HasSameTicks(again->plan.schedule, made->plan.schedule);
-      if (is_other && Price(*again, with) &&
-          rank(*again->plan.emitted) < rank(*made->plan.emitted)) {
-        made = std::move(again);
-      }
+      TryOtherOrders(module, with, ranking, *made);
     }
     tried.cost = made->plan.emitted;
     tried.fits = tried.cost->peak_bytes <= limit;
-    if (taken != nullptr && rank(*tried.cost) >= rank(*taken->cost)) continue;
+    // Gradients of weights that are put off are kept: that has to pay.
+    const bool is_split = taken != nullptr && (kind == ScheduleKind::kZeroBubble ||
+                                               taken->kind == ScheduleKind::kZeroBubble);
+    const bool is_better =
+        taken == nullptr || (is_split ? ranking.IsBetter(*tried.cost, *taken->cost)
+                                      : ranking.Of(*tried.cost) < ranking.Of(*taken->cost));
+    if (!is_better) continue;
     taken = &tried;
     best = *std::move(made);
   }

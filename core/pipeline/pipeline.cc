@@ -356,7 +356,7 @@ void MakeTimeline(PipelinePlan& plan, const StageGraph& stages, const LayerGraph
   schedule.has_recompute = stages.recomputes_ahead();
   plan.times = times != nullptr ? *times : TimesOf(plan, stages, layers);
   schedule.times = plan.times;
-  schedule.puts_off_weights = plan.options.remat == Remat::kNone;
+  schedule.puts_off_weights = plan.options.remat == Remat::kNone && plan.options.puts_off_weights;
   plan.schedule = MakeSchedule(schedule);
   for (int64_t v = 0; v < stages.count(); ++v) {
     int64_t bytes = 0;

@@ -61,6 +61,8 @@ struct PipelineOptions {
   std::vector<BatchRule> batch;  // empty: dim 0 of parameters neither updated nor scalar
   std::string cut;               // RE2: the first instruction of each layer; empty: found
   std::string balance = "cost";  // cost, layers, gpipe, or the first layer of each stage
+  // Zero-bubble, --remat none: gradients of weights may wait for gaps, and what they need is kept.
+  bool puts_off_weights = true;
   std::optional<Remat> remat;  // unset: kProgram where the step has checkpoints, else kStage
   WeightPlacement weights = WeightPlacement::kSharded;
   Chip chip = *BuiltInChip("tpu-v3");  // whose times and links layers are balanced by
