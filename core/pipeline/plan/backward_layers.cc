@@ -10,6 +10,29 @@
 
 namespace gshard::pipeline {
 
+// The weight behind an operand (WeightOf); of a value that a manual region makes of weights alone
+// those that come in for it.
+template <typename Visit>
+void LayerGraph::ForWeightsBehind(Instruction* operand, Visit visit) const {
+  if (Instruction* weight = WeightOf(operand)) return visit(weight);
+  auto is_made_inside = [&](const Instruction* x) {
+    return regions_.IsInside(x) && phases_.UsesWeights(x) && !phases_.UsesExamples(x);
+  };
+  if (regions_.empty() || !is_made_inside(operand)) return;
+  std::vector<Instruction*> open = {operand};
+  std::unordered_set<const Instruction*> seen;
+  while (!open.empty()) {
+    Instruction* x = open.back();
+    open.pop_back();
+    if (!seen.insert(x).second) continue;
+    if (Instruction* weight = WeightOf(x)) {
+      visit(weight);
+    } else if (is_made_inside(x)) {
+      open.insert(open.end(), x->operands().begin(), x->operands().end());
+    }
+  }
+}
+
 // Results that the header calls gradients, and their parameters.
 std::unordered_map<const Instruction*, Instruction*> LayerGraph::GradientsOfWeights() const {
   std::unordered_map<const Instruction*, Instruction*> gradients;
@@ -80,7 +103,8 @@ std::unordered_map<const Instruction*, int32_t> LayerGraph::HomesOfTerms(
         }
         if (user->opcode() == Opcode::kPad && x->shape()->rank() > 0 && x->shape()->dim(0) == 1) {
           next_row = user->attributes<PadAttributes>().padding[0].low;
-        } else if (user->shape()->element_count() != x->shape()->element_count()) {
+        } else if (user->shape()->element_count() != x->shape()->element_count() &&
+                   !regions_.Leaves(user)) {
           // The gradient of one factor of a weight is this one times the other factor.
           for (Instruction* operand : user->operands()) {
             if (user->opcode() != Opcode::kDot || operand == x) continue;
@@ -105,9 +129,9 @@ LayerGraph::WeightHomes LayerGraph::HomesOfWeights() const {
   for (Instruction* x : module_.entry()->instructions()) {
     if (!info_[x->id()].is_forward) continue;
     for (Instruction* operand : x->operands()) {
-      if (const Instruction* weight = WeightOf(operand)) {
+      ForWeightsBehind(operand, [&](const Instruction* weight) {
         homes[weight->id()].push_back(info_[x->id()].layer);
-      }
+      });
     }
   }
   return homes;
@@ -141,11 +165,11 @@ int32_t LayerGraph::HomeOfOperands(const Instruction* x, const WeightHomes& home
                                    int32_t layer) const {
   int32_t home = -1;
   for (Instruction* operand : x->operands()) {
-    const Instruction* weight = WeightOf(operand);
-    if (weight == nullptr) continue;
-    for (int32_t candidate : homes[weight->id()]) {
-      if (candidate <= layer) home = std::max(home, candidate);
-    }
+    ForWeightsBehind(operand, [&](const Instruction* weight) {
+      for (int32_t candidate : homes[weight->id()]) {
+        if (candidate <= layer) home = std::max(home, candidate);
+      }
+    });
   }
   return home;
 }

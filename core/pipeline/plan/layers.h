@@ -110,6 +110,8 @@ class LayerGraph {
     int32_t home = -1;    // of the weights it uses
     int32_t floor = 0;    // of all that follows from it: layers below cannot compute it
   };
+  template <typename Visit>
+  void ForWeightsBehind(Instruction* operand, Visit visit) const;
   WeightHomes HomesOfWeights() const;
   WeightHomes HomesOfSources(const WeightHomes& homes) const;
   int32_t HomeOfOperands(const Instruction* x, const WeightHomes& homes, int32_t layer) const;
