@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/reduce/loop_steps.h"
 #include "core/reduce/steps.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
@@ -44,6 +45,7 @@ class Reducer {
     std::unique_ptr<Module> module = Parse(best_.text);
     CheckInternal(module != nullptr, "a program to reduce parses");
     result.instructions_before = reduce::CountInstructions(*module);
+    bounds_ = reduce::BoundsOf(*module);
     if (!IsInteresting(best_)) {
       return Fail(MakeError("E-REDUCE-001", "the test does not hold for the program itself",
                             "run its command by hand: it is to exit with 0"));
@@ -102,11 +104,17 @@ class Reducer {
     std::unique_ptr<Module> module = Parse(best_.text);
     if (!step.apply(*module, begin, end)) return std::nullopt;
     reduce::CleanUp(*module);
-    if (!VerifyModule(*module)) return std::nullopt;
+    if (!VerifyModule(*module) || RunsLonger(*module)) return std::nullopt;
     std::string text = PrintModule(*module, {.named = true});
     std::unique_ptr<Module> read = Parse(text);
     if (read == nullptr || !VerifyModule(*read) || text == best_.text) return std::nullopt;
     return WithInputs(std::move(text), *read, step.keeps_ends);
+  }
+
+  // Has it a loop that may run forever, or longer than those of `best_` do?
+  bool RunsLonger(const Module& module) const {
+    const reduce::LoopBounds now = reduce::BoundsOf(module);
+    return now.uncounted > bounds_.uncounted || now.most_trips > bounds_.most_trips;
   }
 
   // The program `module`, whose text it is, with what its inputs have become.
@@ -177,6 +185,7 @@ class Reducer {
     for (size_t t = 0; t < found.size(); ++t) {
       if (!found[t]) continue;
       best_ = std::move(*found[t]);
+      bounds_ = reduce::BoundsOf(*Parse(best_.text));
       return static_cast<int64_t>(t);
     }
     return std::nullopt;
@@ -209,6 +218,7 @@ class Reducer {
 
   const ReduceOptions& options_;
   Candidate best_;
+  reduce::LoopBounds bounds_;  // of `best_`
   std::mutex mutex_;
   std::unordered_map<size_t, bool> answers_;
   int64_t tests_ = 0;

@@ -3,13 +3,17 @@
 #include "core/reduce/shape_steps.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/analysis/meshes.h"
+#include "core/resize/resize_batch.h"
 #include "core/transforms/annotations/annotate.h"
 #include "ir/builder.h"
+#include "ir/dims.h"
 
 namespace gshard::reduce {
 namespace {
@@ -114,6 +118,25 @@ class Resizer {
   int64_t from_, to_;
 };
 
+// (parameter of the entry, dim of it): of each size a few, of parameters that differ in shape, as
+// dims of the same size may be tied to different ones.
+std::vector<std::pair<int64_t, int64_t>> TiedDims(const Module& module) {
+  constexpr int kOfEachSize = 4;
+  std::vector<std::pair<int64_t, int64_t>> dims;
+  std::map<int64_t, int> of_size;
+  std::set<std::pair<const Shape*, int64_t>> seen;
+  const auto parameters = module.entry()->parameters();
+  for (size_t k = 0; k < parameters.size(); ++k) {
+    const Shape* shape = parameters[k]->shape();
+    if (!shape->IsArray()) continue;
+    for (int64_t d = 0; d < static_cast<int64_t>(shape->dims().size()); ++d) {
+      if (shape->dim(d) <= 2 || !seen.insert({shape->bare(), d}).second) continue;
+      if (of_size[shape->dim(d)]++ < kOfEachSize) dims.emplace_back(static_cast<int64_t>(k), d);
+    }
+  }
+  return dims;
+}
+
 }  // namespace
 
 int64_t CountDimSizes(Module& module) { return 3 * static_cast<int64_t>(SizesOf(module).size()); }
@@ -126,6 +149,17 @@ bool ShrinkDims(Module& module, int64_t begin, int64_t end) {
   if (to >= from) return false;
   Resizer(module, from, to).Run();
   return true;
+}
+
+int64_t CountTiedDims(Module& module) { return 3 * static_cast<int64_t>(TiedDims(module).size()); }
+
+bool ShrinkTiedDims(Module& module, int64_t begin, int64_t end) {
+  if (end != begin + 1) return false;  // one dim at a time
+  const auto [parameter, dim] = TiedDims(module)[At(begin / 3)];
+  const int64_t from = module.entry()->parameters()[At(parameter)]->shape()->dim(dim);
+  const int64_t to = begin % 3 == 0 ? 2 : begin % 3 == 1 ? from / 8 : from / 2;
+  if (to < 2 || (to == 2 && begin % 3 > 0)) return false;
+  return ResizeBatch(module, {.dimension = {{parameter, dim}}, .from = from, .to = to}).has_value();
 }
 
 int64_t CountMeshAxes(Module& module) {

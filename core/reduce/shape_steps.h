@@ -13,6 +13,11 @@ namespace gshard::reduce {
 int64_t CountDimSizes(Module& module);
 bool ShrinkDims(Module& module, int64_t begin, int64_t end);
 
+// Items: dims of parameters of the entry, three times: one becomes 2, an eighth or half of what it
+// is, with all the dims that operations tie to it (core/resize), and no others.
+int64_t CountTiedDims(Module& module);
+bool ShrinkTiedDims(Module& module, int64_t begin, int64_t end);
+
 // Items: each axis of the mesh that the module names, twice: its size becomes 1, or half of it.
 int64_t CountMeshAxes(Module& module);
 bool ShrinkMesh(Module& module, int64_t begin, int64_t end);

@@ -6,6 +6,7 @@
 #include <array>
 #include <vector>
 
+#include "core/reduce/loop_steps.h"
 #include "core/reduce/shape_steps.h"
 #include "core/reduce/value_steps.h"
 #include "ir/traversal.h"
@@ -118,10 +119,19 @@ constexpr std::array kSteps = {
     Step{"an instruction becomes the result", CountCones, ResultFromCone},
     Step{"results are dropped", CountResults, DropResults},
     Step{"calls are inlined", CountCalls, InlineAllCalls},
+    // What makes a run shorter: all tests that follow take less time.
+    Step{"loops run twice", CountLongLoops, LoopsRunTwice},
+    Step{"loops run half as often", CountLongLoops, LoopsRunHalf},
+    Step{"dims that are tied shrink", CountTiedDims, ShrinkTiedDims},
+    Step{"dims that are tied shrink to their ends", CountTiedDims, ShrinkTiedDims,
+         /*keeps_ends=*/true},
+    Step{"dims shrink", CountDimSizes, ShrinkDims},
+    Step{"dims shrink to their ends", CountDimSizes, ShrinkDims, /*keeps_ends=*/true},
     Step{"instructions become parameters", CountEntryValues, ValuesToParameters},
     Step{"instructions become sharded parameters", CountEntryValues, ValuesToShardedParameters},
     Step{"instructions become their operands", CountPassThrough, ValuesToOperands},
     Step{"loops and branches become calls", CountControlFlow, ControlFlowToCalls},
+    Step{"loops carry less", CountStateElements, DropStateElements},
     Step{"instructions become zeros", CountInnerValues, ValuesToZeros},
     Step{"parameters are merged", CountTwinParameters, MergeParameters},
     Step{"the header is dropped", One, DropHeader},
@@ -129,8 +139,6 @@ constexpr std::array kSteps = {
     Step{"shardings are dropped", CountAll, DropShardings},
     Step{"layouts are dropped", One, DropLayouts},
     Step{"the mesh shrinks", CountMeshAxes, ShrinkMesh},
-    Step{"dims shrink", CountDimSizes, ShrinkDims},
-    Step{"dims shrink to their ends", CountDimSizes, ShrinkDims, /*keeps_ends=*/true},
 };
 
 }  // namespace

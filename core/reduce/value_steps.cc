@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "core/propagation/propagation.h"
+#include "core/reduce/edits.h"
+#include "core/reduce/loop_steps.h"
 #include "core/transforms/inline_calls.h"
 #include "ir/builder.h"
 
@@ -24,34 +26,6 @@ void AppendReversed(const Computation& computation, const Wanted& wanted, Items&
   for (size_t i = list.size(); i-- > 0;) {
     if (wanted(list[i])) items.push_back(list[i]);
   }
-}
-
-Items Chosen(const Items& items, int64_t begin, int64_t end) {
-  const auto size = static_cast<int64_t>(items.size());
-  return Items(items.begin() + std::min(begin, size), items.begin() + std::min(end, size));
-}
-
-// Whoever reads a key reads its value from now on; values may be keys themselves.
-void Redirect(Computation& computation,
-              const std::unordered_map<const Instruction*, Instruction*>& by) {
-  auto final_value = [&](Instruction* x) {
-    for (auto it = by.find(x); it != by.end(); it = by.find(x)) x = it->second;
-    return x;
-  };
-  for (Instruction* instruction : computation.instructions()) {
-    for (int64_t i = 0; i < instruction->operand_count(); ++i) {
-      instruction->set_operand(i, final_value(instruction->operand(i)));
-    }
-  }
-  computation.set_root(final_value(computation.root()));
-}
-
-// What was made last, and stands at the end, goes to the front.
-void MoveToFront(Computation& computation, size_t made) {
-  std::vector<Instruction*> list(computation.instructions().begin(),
-                                 computation.instructions().end());
-  std::rotate(list.begin(), list.end() - static_cast<std::ptrdiff_t>(made), list.end());
-  computation.SetInstructions(std::move(list));
 }
 
 // The sizes of what each instruction of the entry needs, itself included.
@@ -83,11 +57,12 @@ constexpr int64_t kMaxCones = 24;
 
 Items EntryValues(Module& module) {
   Items items;
+  const std::unordered_set<const Instruction*> counters = CounterValues(module);
   AppendReversed(
       *module.entry(),
-      [](const Instruction* x) {
+      [&](const Instruction* x) {
         return x->opcode() != Opcode::kParameter && x->opcode() != Opcode::kTuple &&
-               (x->shape()->IsArray() || x->shape()->IsTuple());
+               (x->shape()->IsArray() || x->shape()->IsTuple()) && !counters.contains(x);
       },
       items);
   return items;
@@ -125,10 +100,13 @@ Instruction* SimplerValue(const Instruction* x) {
 
 Items PassThrough(Module& module) {
   Items items;
+  const std::unordered_set<const Instruction*> counters = CounterValues(module);
   const auto list = module.computations();
   for (size_t c = list.size(); c-- > 0;) {
     AppendReversed(
-        *list[c], [](const Instruction* x) { return SimplerValue(x) != nullptr; }, items);
+        *list[c],
+        [&](const Instruction* x) { return SimplerValue(x) != nullptr && !counters.contains(x); },
+        items);
   }
   return items;
 }

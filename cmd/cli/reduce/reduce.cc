@@ -33,6 +33,14 @@ std::atomic<bool> stop_requested{false};
 constexpr const char* kProgramPlace = "{}";
 constexpr const char* kInputsPlace = "{inputs}";
 constexpr int64_t kImportSeconds = 600;  // that importing jax may take
+// Seconds that a test may take without --timeout: the program's own kFirstLimit, others ten times
+// what that one took, or what is at least, and at most, reasonable. A candidate is hardly ever
+// slower than the program, unless it never ends.
+constexpr int64_t kFirstLimit = 600, kLeastLimit = 5, kMostLimit = 60;
+int64_t LimitFor(double own_seconds) {
+  const auto most = std::max(kMostLimit, static_cast<int64_t>(2 * own_seconds));
+  return std::clamp(static_cast<int64_t>(10 * own_seconds), kLeastLimit, most);
+}
 
 // Whether a command that ended so says that its program is still interesting.
 bool SaysYes(const ReduceFlags& flags, const Ending& ending) {
@@ -49,7 +57,10 @@ bool SaysYes(const ReduceFlags& flags, const Ending& ending) {
 class ProgramTest {
  public:
   ProgramTest(const ReduceFlags& flags, WorkFolder& folder)
-      : flags_(flags), folder_(folder), script_(folder, ".py") {
+      : flags_(flags),
+        folder_(folder),
+        script_(folder, ".py"),
+        limit_s_(flags.timeout_s > 0 ? flags.timeout_s : kFirstLimit) {
     const std::string run = ProgramBeside("gshard-run");
     if (flags.differs_from_xla) {
       command_ = Script() + " " + ProgramBeside("gshard-opt") + " " + run + " {}";
@@ -89,30 +100,37 @@ class ProgramTest {
   bool Holds(const std::string& program, const ReduceInputs* inputs) const {
     const WorkFile file(folder_, ".hlo");
     if (!file.Write(program)) return false;
+    const auto start = std::chrono::steady_clock::now();
     const Ending ending =
-        RunShellCommand(CommandFor(file.path(), inputs), flags_.timeout_s, stop_requested);
+        RunShellCommand(CommandFor(file.path(), inputs), limit_s_, stop_requested);
     if (ending.timed_out && !stop_requested) ++timed_out_;
-    return SaysYes(flags_, ending);
+    const bool holds = SaysYes(flags_, ending);
+    // The first test is the program's own, by one thread.
+    if (!first_is_done_.exchange(true) && flags_.timeout_s == 0 && holds) {
+      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+      limit_s_ = LimitFor(taken.count());
+    }
+    return holds;
   }
 
   // "", or that some tests were ended by --timeout: the result may be larger than it need be.
   std::string AboutTime() const {
     if (timed_out_ == 0) return "";
     return fmt::format("; {} of them took longer than {} s (--timeout)", timed_out_.load(),
-                       flags_.timeout_s);
+                       limit_s_.load());
   }
 
   // Why it does not hold for the program, which was the only one tested; empty where the command
   // tells, which is the user's.
   std::string WhyNot(const std::string& program, const ReduceInputs* inputs) const {
     if (timed_out_ > 0) {
-      return fmt::format("it takes longer than {} s; --timeout gives it more", flags_.timeout_s);
+      return fmt::format("it takes longer than {} s; --timeout gives it more", limit_s_.load());
     }
     const WorkFile file(folder_, ".hlo");
     if (!flags_.differs_from_xla || !file.Write(program)) return "";
     std::string said;
-    const Ending ending = RunShellCommand(CommandFor(file.path(), inputs), flags_.timeout_s,
-                                          stop_requested, folder_, &said);
+    const Ending ending =
+        RunShellCommand(CommandFor(file.path(), inputs), limit_s_, stop_requested, folder_, &said);
     if (ending.timed_out) return "sometimes it takes longer than --timeout";
     return said.empty() ? "XLA crashes, or the Python that it runs in" : FirstLine(said);
   }
@@ -134,6 +152,8 @@ class ProgramTest {
   WorkFile script_;
   std::string command_;
   mutable std::atomic<int64_t> timed_out_{0};
+  mutable std::atomic<bool> first_is_done_{false};
+  mutable std::atomic<int64_t> limit_s_;  // of a test
 };
 
 }  // namespace
@@ -177,10 +197,11 @@ void AddReduceFlags(const Command& command, ReduceFlags& flags) {
               {.type = "FILE", .is_output = true});
   command.Add("--threads", flags.threads, "Programs tested at once (default: one a core)",
               {.type = "N", .between = {{1, 256}}});
-  command.Add("--timeout", flags.timeout_s,
-              "Seconds that the command may take; a program that takes longer is not interesting "
-              "(default: 60)",
-              {.type = "SECONDS", .between = {{1, 86400}}});
+  command.Add(
+      "--timeout", flags.timeout_s,
+      "Seconds that the command may take; a program that takes longer is not interesting "
+      "(default: ten times what it takes for the program itself, from 5 to 60, or twice that)",
+      {.type = "SECONDS", .between = {{1, 86400}}});
 }
 
 namespace {
@@ -277,7 +298,8 @@ int RunReduce(const ReduceFlags& flags) {
                                  "TMPDIR names their folder"));
   }
   ProgramTest test(flags, folder);
-  const InputFiles files(folder, flags.timeout_s, stop_requested);
+  const InputFiles files(folder, flags.timeout_s > 0 ? flags.timeout_s : kFirstLimit,
+                         stop_requested);
   const auto inputs = [&] {
     const InterruptibleWork interruptible(&stop_requested);
     test.FindXla();

@@ -17,7 +17,7 @@ struct ReduceFlags {
   std::string python, rtol;           // with differs_from_xla
   std::string inputs, output_inputs;  // .npz files
   int threads = 0;                    // 0: one per core
-  int64_t timeout_s = 60;             // of one run of the command
+  int64_t timeout_s = 0;  // of one run of the command; 0: by what the program itself takes
 };
 
 void AddReduceFlags(const Command& command, ReduceFlags& flags);

@@ -3,8 +3,11 @@
 #include <catch2/catch.hpp>
 
 #include "core/propagation/propagation.h"
+#include "core/reduce/loop_steps.h"
+#include "core/reduce/shape_steps.h"
 #include "core/reduce/steps.h"
 #include "ir/parser.h"
+#include "ir/verify/verifier.h"
 
 namespace gshard {
 namespace {
@@ -107,6 +110,127 @@ ENTRY main {
                      options);
   REQUIRE(sine);
   CHECK(sine->instructions == 2);
+}
+
+TEST_CASE("A loop runs less often, and carries what is needed", "[reduce]") {
+  ReduceOptions options;
+  options.is_interesting = [](const std::string& text, const ReduceInputs*) {
+    return text.find(" while(") != std::string::npos && text.find(" sine(") != std::string::npos;
+  };
+  auto sine = Reduce(R"(HloModule m
+
+body {
+  p = (s32[], f32[8,16], f32[4], (f32[2], f32[3])) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  v = f32[8,16] get-tuple-element(p), index=1
+  u = f32[4] get-tuple-element(p), index=2
+  pair = (f32[2], f32[3]) get-tuple-element(p), index=3
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  w = f32[8,16] sine(v)
+  e = f32[4] exponential(u)
+  ROOT t = (s32[], f32[8,16], f32[4], (f32[2], f32[3])) tuple(j, w, e, pair)
+}
+
+cond {
+  p = (s32[], f32[8,16], f32[4], (f32[2], f32[3])) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(27)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+
+ENTRY main {
+  x = f32[8,16] parameter(0)
+  y = f32[4] parameter(1)
+  z = (f32[2], f32[3]) parameter(2)
+  zero = s32[] constant(0)
+  t = (s32[], f32[8,16], f32[4], (f32[2], f32[3])) tuple(zero, x, y, z)
+  l = (s32[], f32[8,16], f32[4], (f32[2], f32[3])) while(t), condition=cond, body=body
+  r = f32[8,16] get-tuple-element(l), index=1
+  q = f32[4] get-tuple-element(l), index=2
+  ROOT both = (f32[8,16], f32[4]) tuple(r, q)
+})",
+                     options);
+  REQUIRE(sine);
+  CHECK(sine->text.find("exponential") == std::string::npos);
+  CHECK(sine->text.find("f32[4]") == std::string::npos);
+  CHECK(sine->text.find("constant(27)") == std::string::npos);
+  auto module = Parsed(sine->text.c_str());
+  REQUIRE(module);
+  CHECK(reduce::BoundsOf(**module).most_trips == 2);
+}
+
+TEST_CASE("No step makes a loop that may run forever", "[reduce]") {
+  ReduceOptions options;
+  int64_t endless = 0;
+  options.is_interesting = [&](const std::string& text, const ReduceInputs*) {
+    auto module = Parsed(text.c_str());
+    const reduce::LoopBounds bounds = reduce::BoundsOf(**module);
+    endless += bounds.uncounted > 0 || bounds.most_trips > 3 ? 1 : 0;
+    return text.find(" while(") != std::string::npos;
+  };
+  REQUIRE(Reduce(kProgram, options));
+  CHECK(endless == 0);
+}
+
+TEST_CASE("Elements of a state go, whoever reads it as a whole", "[reduce]") {
+  auto module = Parsed(R"(HloModule m
+
+inner_body {
+  p = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  v = f32[4] get-tuple-element(p), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  ROOT t = (s32[], f32[4]) tuple(j, v)
+}
+
+inner_cond {
+  p = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(5)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+
+inner_body.2 {
+  p = (s32[], f32[4]) parameter(0)
+  ROOT t = (s32[], f32[4]) copy(p)
+}
+
+inner_cond.2 {
+  p = (s32[], f32[4]) parameter(0)
+  ROOT c = pred[] constant(false)
+}
+
+ENTRY main {
+  start = (s32[], f32[4]) parameter(0), sharding={{replicated}, {devices=[2]<=[2]}}
+  l = (s32[], f32[4]) while(start), condition=inner_cond, body=inner_body, sharding={{replicated}, {devices=[2]<=[2]}}
+  ROOT again = (s32[], f32[4]) while(l), condition=inner_cond.2, body=inner_body.2, sharding={{replicated}, {devices=[2]<=[2]}}
+}
+)");
+  REQUIRE(module);
+  const int64_t count = reduce::CountStateElements(**module);
+  REQUIRE(count == 4);  // no loop is counted: `start` may be anything
+  REQUIRE(reduce::DropStateElements(**module, 1, 3));
+  reduce::CleanUp(**module);
+  CHECK(VerifyModule(**module));
+  CHECK(reduce::CountStateElements(**module) == 2);
+  CHECK(!reduce::DropStateElements(**module, 0, 1));  // the only element
+}
+
+TEST_CASE("A dim shrinks with those that are tied to it, and no other of its size", "[reduce]") {
+  auto module = Parsed(R"(HloModule m
+ENTRY main {
+  x = f32[8,8] parameter(0)
+  w = f32[8,8] parameter(1)
+  ROOT y = f32[8,8] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+})");
+  REQUIRE(module);
+  REQUIRE(reduce::CountTiedDims(**module) == 6);  // of `w` they are the same shape's
+  REQUIRE(reduce::ShrinkTiedDims(**module, 0, 1));
+  CHECK(VerifyModule(**module));
+  CHECK((*module)->entry()->root()->shape()->dim(0) == 2);
+  CHECK((*module)->entry()->root()->shape()->dim(1) == 8);
 }
 
 TEST_CASE("The number of threads does not change the result", "[reduce]") {
