@@ -52,8 +52,11 @@ class Reducer {
     }
     // Without any inputs all that follows is faster.
     if (const int64_t all = CountInputs(); all > 0) TryBatch(InputsAreDropped(), 0, all, all);
-    // What one step leaves, another can use; until none finds anything.
-    for (bool changed = true; changed && !Stopped();) {
+    // What one step leaves, another can use; until none finds anything. A step that does not make
+    // the program smaller, though it says so, does not keep the search going forever.
+    constexpr int kMostRounds = 30;
+    bool changed = true;
+    for (int round = 0; round < kMostRounds && changed && !Stopped(); ++round) {
       changed = false;
       for (const Step& step : reduce::AllSteps()) {
         if (!step.keeps_ends || CountInputs() > 0) changed |= Sweep(Taken(step));

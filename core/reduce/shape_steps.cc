@@ -178,7 +178,11 @@ bool ShrinkMesh(Module& module, int64_t begin, int64_t end) {
   const int64_t to = begin % 2 == 0 ? 1 : size / 2;
   if (to >= size || to < 1) return false;
   size = to;
-  return Annotate(module, options).has_value();
+  const int64_t before = mesh->device_count();
+  if (!Annotate(module, options)) return false;
+  // Where a sharding that has no mesh's name keeps the devices, it would shrink again and again.
+  const Mesh* now = NamedMesh(module);
+  return now != nullptr && now->device_count() < before;
 }
 
 }  // namespace gshard::reduce

@@ -233,6 +233,23 @@ ENTRY main {
   CHECK((*module)->entry()->root()->shape()->dim(1) == 8);
 }
 
+TEST_CASE("A mesh that a sharding holds does not shrink again and again", "[reduce]") {
+  ReduceOptions options;
+  options.is_interesting = [](const std::string& text, const ReduceInputs*) {
+    return text.find("sdy.meshes") != std::string::npos && text.find("<=[8]") != std::string::npos;
+  };
+  auto reduced = Reduce(
+      R"(HloModule m, num_partitions=8, frontend_attributes={xla.sdy.meshes={m = #sdy.mesh<["x"=8]>}}
+ENTRY main {
+  a = f32[16,16] parameter(0), sharding={devices=[8,1]<=[8]}
+  ROOT r = f32[16,16] sine(a)
+})",
+      options);
+  REQUIRE(reduced);
+  CHECK(reduced->text.find("mesh__") == std::string::npos);
+  CHECK(reduced->tests < 60);
+}
+
 TEST_CASE("The number of threads does not change the result", "[reduce]") {
   auto one = ReduceFor("compare("), four = ReduceFor("compare(", 4);
   REQUIRE((one && four));
