@@ -219,7 +219,7 @@ class Suite:
         # dynamic-slice(dynamic-slice(x, i), j) becomes one at i + j, also where j was clamped.
         yield "right without XLA's algebraic simplifier only", job._replace(without="algsimp")
         # Combined ones mix up the devices' parts where the gathered dim is not outermost in memory.
-        separate = partitioned.uncombined(job.text, "all-gather")
+        separate = xla.uncombined(job.text, "all-gather")
         if separate != job.text:
             yield "right with one operand an all-gather only", job._replace(text=separate)
 

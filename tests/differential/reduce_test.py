@@ -26,6 +26,19 @@ ENTRY e {
 }
 """
 
+# In parts it has an all-reduce, and asks which device it is on.
+SUMMED = """HloModule m, num_partitions=2
+ENTRY e {
+  x = f32[8,6] parameter(0), sharding={devices=[1,2]<=[2]}
+  w = f32[6,5] parameter(1), sharding={devices=[2,1]<=[2]}
+  y = f32[8,5] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  i = f32[8,5] iota(), iota_dimension=0, sharding={devices=[2,1]<=[2]}
+  z = f32[8,5] add(y, i), sharding={devices=[2,1]<=[2]}
+  s = f32[] constant(2)
+  ROOT r = (f32[8,5], f32[]) tuple(z, s)
+}
+"""
+
 
 def instructions(path):
     with open(path) as file:
@@ -69,6 +82,20 @@ def check_fault(tally, work, name, most, devices, inputs=None):
     tally.check(f"{name}: {count} instructions", "" if count <= most else f"more than {most}")
 
 
+def check_parts(tally, work):
+    """A program that is partitioned already: XLA runs each device's part."""
+    for name, text in (("rounded", ROUNDED.replace("m\n", "m, num_partitions=2\n", 1).replace(
+            "parameter(0)", "parameter(0), sharding={devices=[2]<=[2]}")), ("summed", SUMMED)):
+        whole, parts = os.path.join(work, name + ".hlo"), os.path.join(work, name + ".parts.hlo")
+        with open(whole, "w") as file:
+            file.write(text)
+        subprocess.run(["gshard-opt", "partition", whole, "-o", parts], check=True)
+        still, line = differs(parts)
+        tally.check(f"{name} in parts", "" if not still and "XLA on 2 devices agrees" in line else line)
+    code, said, out = reduce(work, os.path.join(work, "rounded.parts.hlo"), "--rtol", "0")
+    tally.check("a program in parts is reduced", "" if code == 0 and instructions(out) == 2 else f"exit {code}: {said}")
+
+
 def main():
     tally = Tally()
     with tempfile.TemporaryDirectory() as work:
@@ -93,6 +120,7 @@ def main():
         code, said, out = reduce(work, rounded, "--rtol", "0")
         found = re.search(r" tanh\(", open(out).read()) if code == 0 else None
         tally.check("unless --rtol says so", "" if found and instructions(out) == 2 else f"exit {code}: {said}")
+        check_parts(tally, work)
     tally.finish()
 
 

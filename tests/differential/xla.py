@@ -8,7 +8,8 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "cmd/cli/reduce"))
-from compare_with_xla import module_of, parameter_types, run, without_shardings  # noqa: E402, F401  # callers take them from here
+from compare_with_xla import (  # noqa: E402, F401  # callers take them from here
+    module_of, parameter_types, run, run_in_parts, uncombined, without_shardings)
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

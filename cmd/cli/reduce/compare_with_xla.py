@@ -80,6 +80,60 @@ def run_on(devices, text, inputs):
     return [[np.asarray(part) for part in parts] for parts in results.disassemble_into_single_device_arrays()]
 
 
+# --- Programs that are partitioned already. XLA's client takes no program of N partitions that it has not partitioned itself, so
+# the program runs as N replicas of one partition: partition-id becomes replica-id, and collectives without a channel join replicas.
+
+def as_replicas(text):
+    text = re.sub(r", (channel_id=\d+|use_global_device_ids=true)", "", text)
+    text = re.sub(r"(HloModule .*?), num_partitions=\d+", r"\1", text)
+    # XLA's importer takes reduce-scatters of one operand only.
+    return uncombined(text, "reduce-scatter").replace(" partition-id(", " replica-id(")
+
+
+def uncombined(text, opcode):
+    """The text with collectives of several operands as one for each operand."""
+    def one_by_one(combined):
+        indent, root, name, shapes, operands, attributes = combined.groups()
+        parts = [f"{indent}%{name}.part{k} = {shape} {opcode}({operand}){attributes}"
+                 for k, (shape, operand) in enumerate(zip(shapes.split(", "), operands.split(", ")))]
+        results = ", ".join(f"%{name}.part{k}" for k in range(len(parts)))
+        return "\n".join(parts + [f"{indent}{root or ''}%{name} = ({shapes}) tuple({results})"])
+
+    combined = rf"^( *)(ROOT )?%(\S+) = \((.*?\])\) {opcode}\((.*?)\)(, .*)$"
+    return re.sub(combined, one_by_one, re.sub(r"/\*.*?\*/", "", text), flags=re.M)
+
+
+def run_in_parts(devices, text, inputs, without=""):
+    """[output][device] arrays of a device's program, for inputs [parameter][device]. `without`: names of XLA's passes to leave out."""
+    import jax
+    import numpy as np
+    import jaxlib._jax as jaxlib_api
+    from jax._src.lib import xla_client
+
+    module = module_of(without_shardings(as_replicas(text)))
+    computation = xla_client.XlaComputation(module.as_serialized_hlo_module_proto())
+    mlir = jaxlib_api.mlir.xla_computation_to_mlir_module(computation)
+    options = xla_client.CompileOptions()
+    options.num_replicas, options.num_partitions = devices, 1
+    options.executable_build_options.num_replicas = devices
+    options.executable_build_options.num_partitions = 1
+    if without:
+        options.executable_build_options.debug_options.xla_disable_hlo_passes = without
+    options.device_assignment = xla_client.DeviceAssignment.create(np.arange(devices).reshape(devices, 1))
+    chosen = jax.devices()[:devices]
+    program = chosen[0].client.compile_and_load(mlir, jaxlib_api.DeviceList(tuple(chosen)), options)
+    mesh = jax.sharding.Mesh(np.array(chosen), ("d",))
+    arguments = []
+    for parts in inputs:
+        shape = parts[0].shape
+        spec = jax.sharding.PartitionSpec("d") if shape else jax.sharding.PartitionSpec()
+        arguments.append(jax.make_array_from_single_device_arrays(
+            (shape[0] * devices,) + shape[1:] if shape else (), jax.sharding.NamedSharding(mesh, spec),
+            [jax.device_put(part, device) for part, device in zip(parts, chosen)]))
+    outputs = program.execute_sharded(arguments).disassemble_into_single_device_arrays()
+    return [[np.asarray(part) for part in output] for output in outputs]
+
+
 # --- The text of a program, as gshard-opt prints it for XLA.
 
 def shape_at(text, start):
@@ -116,6 +170,16 @@ def parameters_of(text):
     if any(line.shape.startswith("(") for line in lines):
         return None
     return [line.name for line in sorted(lines, key=lambda line: line.parameter)]
+
+
+def results_of(text):
+    """Names of what the results are; None if one is a tuple or a token."""
+    root = next(line for line in entry_of(text)[1] if line.is_root)
+    if not root.shape.startswith("("):
+        return [root.name]
+    if not root.call.startswith("tuple(") or root.shape.count("(") > 1:
+        return None
+    return re.findall(r"%([\w.-]+)", root.call[:root.call.index(")")])
 
 
 def whole_at_the_ends(text):
@@ -191,29 +255,73 @@ def compare(given):
     if names is None:
         raise NothingToCompare("a parameter is a tuple")
     with tempfile.TemporaryDirectory() as folder:
-        out, dumps = os.path.join(folder, "out.npz"), [os.path.join(folder, f"{k}.npy") for k in range(len(names))]
-        command = [given.run, given.file, "--json", "--output", out]
-        for name, file in zip(names, dumps):
-            command += ["--dump", f"{name}={file}"]
-        report = json.loads(call(*command, *(["--input", given.input] if given.input else [])))
-        devices = report["devices"]
+        run = Run(given, folder)
+        ours = run.whole(names)
         # Read when jax is imported.
         os.environ["JAX_PLATFORMS"], os.environ["JAX_ENABLE_X64"], os.environ["TF_CPP_MIN_LOG_LEVEL"] = "cpu", "1", "3"
-        os.environ["XLA_FLAGS"] = (f"--xla_force_host_platform_device_count={devices} --xla_allow_excess_precision=false "
+        os.environ["XLA_FLAGS"] = (f"--xla_force_host_platform_device_count={run.devices} --xla_allow_excess_precision=false "
                                    + os.environ.get("XLA_FLAGS", ""))
-        import numpy as np
+        rtol = tolerance_of(text) if given.rtol is None else given.rtol
+        if run.is_partitioned:
+            return compare_parts(run, text, names, rtol)
+        devices = run.devices
         spread = whole_at_the_ends(text) if 1 < devices <= MOST_DEVICES and "xla.sdy." not in text else None
         if spread is None:
             devices = 1
             spread = re.sub(r"(HloModule .*?), num_partitions=\d+", r"\1", without_shardings(text), count=1)
-        try:
-            inputs = [as_type(np.load(file), dtype) for file, (_, dtype) in zip(dumps, parameter_types(text))]
-            results = run_on(devices, spread, inputs)
-        except Exception as error:  # jaxlib raises its own types
-            raise NothingToCompare(f"XLA does not run it: {' '.join(str(error).split())[:300]}") from error
-        ours = np.load(out)
-        return told(results, [ours[f"o{k}"] for k in range(len(results))], devices,
-                    tolerance_of(text) if given.rtol is None else given.rtol)
+        results = of_xla(lambda: run_on(devices, spread, [as_type(run.value(name), dtype)
+                                                          for name, (_, dtype) in zip(names, parameter_types(text))]))
+        return told(results, lambda k, device: ours[k], devices, rtol)
+
+
+class Run:
+    """What gshard-run makes of a program."""
+
+    def __init__(self, given, folder):
+        self.given, self.folder, self.files = given, folder, {}
+        self.devices, self.is_partitioned = 1, False
+
+    def whole(self, names):
+        """The outputs, put together; value() has those of `names` then."""
+        import numpy as np
+        out = os.path.join(self.folder, "out.npz")
+        report = self.call([(name, None) for name in names], "--output", out)
+        self.devices, self.is_partitioned = report["devices"], report["devices"] > 1 and not report["propagation"]
+        loaded = np.load(out)
+        return [loaded[f"o{k}"] for k in range(len(loaded))]
+
+    def call(self, values, *flags):
+        """Runs it so that value() has those of [(name, device or None)]."""
+        command = [self.given.run, self.given.file, "--json", *flags]
+        for name, device in values:
+            file = self.files[name, device] = os.path.join(self.folder, f"{len(self.files)}.npy")
+            command += ["--dump", f"{name}={file}" if device is None else f"{name}@{device}={file}"]
+        return json.loads(call(*command, *(["--input", self.given.input] if self.given.input else [])))
+
+    def value(self, name, device=None):
+        import numpy as np
+        return np.load(self.files[name, device])
+
+
+def compare_parts(run, text, names, rtol):
+    """Of a program that is partitioned already: each device's results, for its part of the inputs."""
+    results = results_of(text)
+    if results is None:
+        raise NothingToCompare("a result is a tuple")
+    if run.devices > MOST_DEVICES:
+        raise NothingToCompare(f"it is for {run.devices} devices already, XLA emulates {MOST_DEVICES} here")
+    run.call([(name, device) for name in dict.fromkeys(names + results) for device in range(run.devices)])
+    types = [dtype for _, dtype in parameter_types(text)]
+    inputs = [[as_type(run.value(name, device), dtype) for device in range(run.devices)] for name, dtype in zip(names, types)]
+    return told(of_xla(lambda: run_in_parts(run.devices, text, inputs)), lambda k, device: run.value(results[k], device),
+                run.devices, rtol)
+
+
+def of_xla(run):
+    try:
+        return run()
+    except Exception as error:  # jaxlib raises its own types
+        raise NothingToCompare(f"XLA does not run it: {' '.join(str(error).split())[:300]}") from error
 
 
 def as_type(array, dtype):
@@ -222,12 +330,12 @@ def as_type(array, dtype):
 
 
 def told(results, ours, devices, rtol):
-    """(YES or NO, a line) for [output][device] of XLA and [output] of gshard-run."""
+    """(YES or NO, a line) for [output][device] of XLA and ours(output, device)."""
     where = "1 device" if devices == 1 else f"{devices} devices"
     worst = (0.0, "all outputs are equal")
     for k, parts in enumerate(results):
         for device, part in enumerate(parts):
-            error, scale, differs = difference(part, as_type(ours[k], part.dtype), rtol)
+            error, scale, differs = difference(part, as_type(ours(k, device), part.dtype), rtol)
             line = f"o{k} is off by {error:.3g} where values are up to {scale:.3g}; {rtol:.3g} of these is allowed"
             if differs:
                 return YES, f"XLA on {where} differs: on device {device} {line}"
