@@ -11,6 +11,7 @@
 #include "core/autoshard/search.h"
 #include "core/autoshard/told_plan.h"
 #include "core/estimate/device_program.h"
+#include "core/estimate/parallel_for.h"
 #include "core/remat/fit_to_memory.h"
 #include "core/transforms/annotations/strip_shardings.h"
 #include "ir/printer.h"
@@ -36,6 +37,7 @@ class AutoSharding {
     const bool has_written =
         std::ranges::any_of(written, [](const Sharding* x) { return x != nullptr; });
     space_.emplace(pricer_->module(), written, options_.mesh);
+    rules_.emplace(pricer_->module(), *space_);
     if (auto bound = FindBound(); !bound) return Fail(std::move(bound.error()));
     SearchOptions search;
     search.limit_bytes = options_.limit_bytes;
@@ -48,12 +50,9 @@ class AutoSharding {
     result_.chip = options_.pricing.chip.name;
     result_.devices = pricer_->module().DeviceCount();
     result_.limit_bytes = options_.limit_bytes;
-    for (const PricedPlan* plan : Choose(found->plans)) {
-      if (auto added = AddPlan(*plan, false); !added) return Fail(std::move(added.error()));
-    }
-    if (options_.remat) {
-      if (auto added = AddRematerialized(found->plans); !added) return Fail(added.error());
-    }
+    auto added = AddPlans(Choose(found->plans), false);
+    if (added && options_.remat) added = AddPlans(FasterOver(found->plans), true);
+    if (!added) return Fail(std::move(added.error()));
     Finish(*found);
     return std::move(result_);
   }
@@ -108,31 +107,54 @@ class AutoSharding {
     return chosen;
   }
 
-  Expected<std::string> TextOf(const PricedPlan& plan, bool remat) const {
-    auto module = pricer_->Apply(*space_, plan.plan);
-    if (!module) return Fail(std::move(module.error()));
+  // A plan's text and its figures, priced from the text as gshard-cost prices it.
+  struct TextAndFigures {
+    std::string text;
+    ToldFigures figures;
+  };
+
+  // `text`: of the plan before values are computed again, where they are to be. Reads nothing that
+  // changes: plans are told on several threads.
+  Expected<TextAndFigures> Tell(std::string text, bool remat) const {
     if (remat) {
+      auto module = ParsePlan(text);
+      if (!module) return Fail(std::move(module.error()));
       PassContext context;
       FitOptions fit;
       fit.limit_bytes = options_.limit_bytes;
       fit.memory = MemoryOptionsOf(options_.pricing.chip);
       if (auto done = FitToMemory(**module, context, fit); !done) return Fail(done.error());
+      text = PrintModule(**module);
     }
-    return PrintModule(**module);
+    auto figures = FiguresOfText(text, options_);
+    if (!figures) return Fail(std::move(figures.error()));
+    return TextAndFigures{std::move(text), std::move(*figures)};
   }
 
-  // Priced from its text, as gshard-cost prices it.
-  Expected<void> AddPlan(const PricedPlan& plan, bool remat) {
-    auto text = TextOf(plan, remat);
-    if (!text) return Fail(std::move(text.error()));
-    auto figures = FiguresOfText(*text, options_);
-    if (!figures) return Fail(std::move(figures.error()));
-    AutoPlan told = std::move(figures->plan);
+  Expected<void> AddPlans(const std::vector<const PricedPlan*>& plans, bool remat) {
+    std::vector<std::string> texts;
+    for (const PricedPlan* plan : plans) {
+      auto module = pricer_->Apply(*space_, plan->plan);
+      if (!module) return Fail(std::move(module.error()));
+      texts.push_back(PrintModule(**module));
+    }
+    std::vector<std::optional<Expected<TextAndFigures>>> told(plans.size());
+    ParallelFor(plans.size(), ThreadsOrCores(options_.pricing.threads),
+                [&](size_t i, size_t) { told[i] = Tell(std::move(texts[i]), remat); });
+    for (size_t i = 0; i < plans.size(); ++i) {
+      if (!*told[i]) return Fail(std::move(told[i]->error()));
+      AddPlan(*plans[i], remat, *std::move(*told[i]));
+    }
+    return {};
+  }
+
+  void AddPlan(const PricedPlan& plan, bool remat, TextAndFigures figures) {
+    AutoPlan told = std::move(figures.figures.plan);
     told.mesh = options_.mesh;
     told.zero = plan.plan.cuts_weight_updates;
     told.remat = remat;
     told.annotations = plan.annotations;
-    told.rules = RulesOf(pricer_->module(), pricer_->written(), *space_, plan.plan);
+    told.rules = rules_->Of(pricer_->written(), plan.plan);
     told.command = prepared_.command;
     for (const PlannedRule& rule : told.rules) {
       told.command += " --shard " + ShellWord(rule.pattern + "=" + rule.spec);
@@ -140,16 +162,16 @@ class AutoSharding {
     if (told.zero) told.command += " | gshard-opt optimize - --passes weight-update-sharding";
     if (remat)
       told.command += fmt::format(" | gshard-opt remat - --limit {}", options_.limit_bytes);
-    result_.overlap = std::move(figures->overlap);
-    texts_.push_back(std::move(*text));
+    result_.overlap = std::move(figures.figures.overlap);
+    texts_.push_back(std::move(figures.text));
     result_.plans.push_back(std::move(told));
-    return {};
   }
 
-  // Of plans over the limit by less than as much again that are faster than the best that fits.
-  Expected<void> AddRematerialized(const std::vector<PricedPlan>& plans) {
+  // Of plans over the limit by less than as much again that are faster than the best that fits, the
+  // fastest that differ in time: rematerialization is tried on them.
+  std::vector<const PricedPlan*> FasterOver(const std::vector<PricedPlan>& plans) const {
     if (options_.limit_bytes == 0) return {};
-    std::vector<const PricedPlan*> over;
+    std::vector<const PricedPlan*> over, chosen;
     const AutoPlan& best = result_.plans[0];
     for (const PricedPlan& plan : plans) {
       const StepFigures& step = plan.figures.step;
@@ -161,15 +183,13 @@ class AutoSharding {
       return a->figures.step.step_time_s < b->figures.step.step_time_s;
     });
     double last = 0;
-    size_t tried = 0;
     for (const PricedPlan* plan : over) {
-      if (tried >= kMaxRemats) break;
+      if (chosen.size() >= kMaxRemats) break;
       if (plan->figures.step.step_time_s < last * (1 + kTellsApart)) continue;
       last = plan->figures.step.step_time_s;
-      ++tried;
-      if (auto added = AddPlan(*plan, true); !added) return added;
+      chosen.push_back(plan);
     }
-    return {};
+    return chosen;
   }
 
   void Finish(const SearchResult& found) {
@@ -239,6 +259,7 @@ class AutoSharding {
   const PreparedProgram prepared_;
   std::unique_ptr<PlanPricer> pricer_;
   std::optional<PlanSpace> space_;
+  std::optional<PlanRules> rules_;
   AutoResult result_;
   std::vector<std::string> texts_;  // of result_.plans
 };

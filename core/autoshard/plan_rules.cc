@@ -9,7 +9,6 @@
 #include <set>
 
 #include "core/analysis/axis_text.h"
-#include "core/transforms/annotations/instruction_names.h"
 #include "ir/dims.h"
 #include "ir/metadata.h"
 #include "ir/sharding_text.h"
@@ -45,77 +44,77 @@ std::string SpecOf(Context& context, const Sharding* sharding, const Mesh& mesh)
   return text.substr(1, text.size() - 2);
 }
 
-class RuleMaker {
- public:
-  RuleMaker(const Module& module, std::vector<PlannedRule>& rules)
-      : names_(module), rules_(rules), by_id_(module.instruction_limit(), nullptr) {
-    for (const Computation* computation : module.computations()) {
-      for (const Instruction* x : computation->instructions()) by_id_[x->id()] = x;
-    }
-  }
-
-  void Add(const Group& group, const std::vector<uint32_t>& members, const std::string& spec) {
-    std::set<uint32_t> left(members.begin(), members.end());
-    std::set<std::string> patterns;
-    for (const uint32_t id : members) {
-      const std::string op_name = OpNameOf(*by_id_[id]);
-      if (!op_name.empty()) patterns.insert("^" + PatternOf(op_name, true) + "$");
-    }
-    std::string joined;
-    for (const std::string& pattern : patterns) {
-      const auto matches = names_.Matching(pattern);
-      const bool is_own = matches && std::ranges::all_of(*matches, [&](const Instruction* x) {
-                            return std::ranges::find(members, x->id()) != members.end();
-                          });
-      if (!is_own) continue;
-      bool is_new = false;
-      for (const Instruction* x : *matches) is_new |= left.erase(x->id()) > 0;
-      if (is_new) joined += (joined.empty() ? "" : "|") + pattern;
-    }
-    std::string names;
-    for (const uint32_t id : left) {
-      names += (names.empty() ? "" : "|") + PatternOf(by_id_[id]->name(), false);
-    }
-    if (!names.empty()) joined += (joined.empty() ? "" : "|") + fmt::format("^({})$", names);
-    PlannedRule rule;
-    rule.pattern = joined;
-    rule.spec = spec;
-    rule.what = GroupName(group.kind);
-    rule.example = by_id_[members[0]]->name();
-    rule.shape = ToString(by_id_[members[0]]->shape(), false);
-    rule.instructions = static_cast<int64_t>(members.size());
-    rules_.push_back(std::move(rule));
-  }
-
- private:
-  const InstructionNames names_;
-  std::vector<PlannedRule>& rules_;
-  std::vector<const Instruction*> by_id_;
-};
-
 }  // namespace
 
-std::vector<PlannedRule> RulesOf(const Module& module, const std::vector<const Sharding*>& written,
-                                 const PlanSpace& space, const Plan& plan) {
+PlanRules::PlanRules(const Module& module, const PlanSpace& space)
+    : module_(module), space_(space), names_(module), by_id_(module.instruction_limit(), nullptr) {
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) by_id_[x->id()] = x;
+  }
+}
+
+const std::string& PlanRules::PatternFor(const std::vector<uint32_t>& members) {
+  const auto [known, is_first] = pattern_of_.try_emplace(members);
+  std::string& joined = known->second;
+  if (!is_first) return joined;
+  std::set<uint32_t> left(members.begin(), members.end());
+  std::set<std::string> patterns;
+  for (const uint32_t id : members) {
+    const std::string op_name = OpNameOf(*by_id_[id]);
+    if (!op_name.empty()) patterns.insert("^" + PatternOf(op_name, true) + "$");
+  }
+  for (const std::string& pattern : patterns) {
+    const auto matches = names_.Matching(pattern);
+    const bool is_own = matches && std::ranges::all_of(*matches, [&](const Instruction* x) {
+                          return std::ranges::find(members, x->id()) != members.end();
+                        });
+    if (!is_own) continue;
+    bool is_new = false;
+    for (const Instruction* x : *matches) is_new |= left.erase(x->id()) > 0;
+    if (is_new) joined += (joined.empty() ? "" : "|") + pattern;
+  }
+  std::string names;
+  for (const uint32_t id : left) {
+    names += (names.empty() ? "" : "|") + PatternOf(by_id_[id]->name(), false);
+  }
+  if (!names.empty()) joined += (joined.empty() ? "" : "|") + fmt::format("^({})$", names);
+  return joined;
+}
+
+PlannedRule PlanRules::RuleFor(const Group& group, const std::vector<uint32_t>& members,
+                               const std::string& spec) {
+  PlannedRule rule;
+  rule.pattern = PatternFor(members);
+  rule.spec = spec;
+  rule.what = GroupName(group.kind);
+  rule.example = by_id_[members[0]]->name();
+  rule.shape = ToString(by_id_[members[0]]->shape(), false);
+  rule.instructions = static_cast<int64_t>(members.size());
+  return rule;
+}
+
+std::vector<PlannedRule> PlanRules::Of(const std::vector<const Sharding*>& written,
+                                       const Plan& plan) {
   std::vector<PlannedRule> rules;
-  RuleMaker maker(module, rules);
   std::vector<int64_t> sizes;
-  for (const MeshAxis& axis : space.mesh()) sizes.push_back(axis.size);
-  const Mesh mesh{"mesh", space.mesh(), TileAssignment::Iota(sizes), ""};
-  for (size_t g = 0; g < space.groups().size(); ++g) {
-    const Group& group = space.groups()[g];
+  for (const MeshAxis& axis : space_.mesh()) sizes.push_back(axis.size);
+  const Mesh mesh{"mesh", space_.mesh(), TileAssignment::Iota(sizes), ""};
+  for (size_t g = 0; g < space_.groups().size(); ++g) {
+    const Group& group = space_.groups()[g];
     const int choice = plan.choices[g];
     if (choice == Plan::kAsWritten) {
       std::map<std::string, std::vector<uint32_t>> by_sharding;
       for (const uint32_t id : group.members) {
         if (written[id] == nullptr) continue;
-        by_sharding[SpecOf(module.context(), written[id], mesh)].push_back(id);
+        by_sharding[SpecOf(module_.context(), written[id], mesh)].push_back(id);
       }
-      for (const auto& [text, members] : by_sharding) maker.Add(group, members, text);
+      for (const auto& [text, members] : by_sharding) {
+        rules.push_back(RuleFor(group, members, text));
+      }
     } else if (const std::optional<Cut>& cut = group.options[At(choice)]) {
       const bool is_cut = std::ranges::any_of(*cut, [](int dim) { return dim >= 0; });
-      maker.Add(group, group.members,
-                is_cut ? SpecText(space.mesh(), group.shape, *cut) : "replicated");
+      rules.push_back(RuleFor(group, group.members,
+                              is_cut ? SpecText(space_.mesh(), group.shape, *cut) : "replicated"));
     }
   }
   return rules;
