@@ -552,21 +552,29 @@ class FusionBuilder {
                        });
   }
 
+  // Over the same dims of arrays of the same shape?
+  static bool ReducesAlike(const Instruction* a, const Instruction* b) {
+    return std::ranges::equal(a->attributes<DimensionsAttributes>().dimensions,
+                              b->attributes<DimensionsAttributes>().dimensions) &&
+           std::ranges::equal(a->operand(0)->shape()->dims(), b->operand(0)->shape()->dims());
+  }
+
   // A reduce of what a later one reads, too, over the same dims, is its second output.
   bool JoinsSibling(const Instruction* x) {
     if (x->opcode() != Opcode::kReduce || options_.is_compiled) return false;
     const std::vector<const Instruction*> sources = SourcesOf(x);
+    KernelList refused;  // found by many of its reduces, of each of the sources
     for (const Instruction* source : sources) {
       auto known = reduces_of_.find(source);
       if (known == reduces_of_.end()) continue;
       for (const Instruction* other : known->second) {
         const int32_t kernel = model_.state_[model_.Index(other)].kernel;
-        if (kernel < 0 || drafts_[static_cast<size_t>(kernel)].has_dot ||
-            !std::ranges::equal(other->attributes<DimensionsAttributes>().dimensions,
-                                x->attributes<DimensionsAttributes>().dimensions) ||
-            !std::ranges::equal(other->operand(0)->shape()->dims(),
-                                x->operand(0)->shape()->dims()) ||
-            AnyReduceNeeds(drafts_[static_cast<size_t>(kernel)], x)) {
+        if (kernel < 0 || drafts_[static_cast<size_t>(kernel)].has_dot || !ReducesAlike(other, x) ||
+            std::ranges::find(refused, kernel) != refused.end()) {
+          continue;
+        }
+        if (AnyReduceNeeds(drafts_[static_cast<size_t>(kernel)], x)) {
+          refused.push_back(kernel);
           continue;
         }
         model_.state_[model_.Index(x)].kernel = kernel;

@@ -89,17 +89,23 @@ double WrittenBytes(const Instruction* x) {
 }
 
 // Reads of one kernel. Members are visited consumers first; each says what it needs of its
-// operands.
+// operands. Values are kept in the order in which they were first needed, so that sums over them do
+// not depend on addresses.
 class Reads {
  public:
   explicit Reads(bool is_compiled) : is_compiled_(is_compiled) {}
   void Need(const Instruction* x, double share) {
-    double& sum = share_[x];
+    const size_t place = PlaceOf(x);
+    if (place == shares_.size()) {
+      if (place >= kFew) place_of_.emplace(x, place);
+      shares_.emplace_back(x, 0);
+    }
+    double& sum = shares_[place].second;
     sum = std::min(1.0, sum + share);
   }
   double ShareOfValue(const Instruction* x) const {
-    auto it = share_.find(x);
-    return it == share_.end() ? 0 : it->second;
+    const size_t place = PlaceOf(x);
+    return place == shares_.size() ? 0 : shares_[place].second;
   }
   void NeedOperands(const Instruction* x, double share) {
     for (int64_t i = 0; i < x->operand_count(); ++i) {
@@ -107,11 +113,23 @@ class Reads {
       if (operand->shape()->IsArray()) Need(operand, share * ShareOf(x, i));
     }
   }
-  const std::unordered_map<const Instruction*, double>& shares() const { return share_; }
+  const std::vector<std::pair<const Instruction*, double>>& shares() const { return shares_; }
 
  private:
+  static constexpr size_t kFew = 24;  // values that are looked for one by one: most kernels' all
+
+  // The number of values if it is none of them.
+  size_t PlaceOf(const Instruction* x) const {
+    for (size_t i = 0; i < std::min(kFew, shares_.size()); ++i) {
+      if (shares_[i].first == x) return i;
+    }
+    const auto further = place_of_.find(x);
+    return further == place_of_.end() ? shares_.size() : further->second;
+  }
+
   bool is_compiled_;
-  std::unordered_map<const Instruction*, double> share_;
+  std::vector<std::pair<const Instruction*, double>> shares_;
+  std::unordered_map<const Instruction*, size_t> place_of_;  // of those after the first few
 };
 
 void AddArithmetic(const Instruction* x, KernelWork& work) {

@@ -120,9 +120,9 @@ class MaskSampler {
       const PositionValues::Elements value =
           values_.At(select->operand(is_true ? 1 : 2), positions);
       for (size_t i = 0; i < positions.count; ++i) {
-        if (chosen.known[i] == 0 || (chosen.values[i] != 0) != is_true) continue;
-        if (value.known[i] == 0) continue;
-        if (value.values[i] <= kLow || value.values[i] == 0) masked[i] = 1;
+        if (!chosen.IsKnownAt(i) || (chosen.ValueAt(i) != 0) != is_true) continue;
+        if (!value.IsKnownAt(i)) continue;
+        if (value.ValueAt(i) <= kLow || value.ValueAt(i) == 0) masked[i] = 1;
       }
     }
   }
@@ -132,7 +132,7 @@ class MaskSampler {
     for (const Instruction* operand : add->operands()) {
       const PositionValues::Elements value = values_.At(operand, positions);
       for (size_t i = 0; i < positions.count; ++i) {
-        if (value.known[i] != 0 && value.values[i] <= kLow) masked[i] = 1;
+        if (value.IsKnownAt(i) && value.ValueAt(i) <= kLow) masked[i] = 1;
       }
     }
   }

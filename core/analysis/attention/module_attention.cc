@@ -140,8 +140,10 @@ void ModuleAttention::FindSpared(const Module& module, const CarriedValues& carr
   }
   if (cut.empty()) return;
   const NeededValues written(module, NeededValues::Changes{});
+  std::vector<bool> has_cut(module.instruction_limit());
+  for (const auto& [user, operand] : cut) has_cut[user->id()] = true;
   changes.is_unneeded = [&](const Instruction* user, const Instruction* operand) {
-    return cut.contains({user, operand});
+    return has_cut[user->id()] && cut.contains({user, operand});
   };
   const NeededValues needed(module, changes);
   begin_.resize(module.instruction_limit());

@@ -17,7 +17,16 @@ bool IsInteger(const Shape* shape) {
 
 using Elements = PositionValues::Elements;
 
-Elements Unknown(size_t count) { return {std::vector<double>(count), std::vector<uint8_t>(count)}; }
+Elements Unknown() { return {{0}, {0}}; }
+
+bool IsUnknown(const Elements& a) { return a.IsUniform() && a.known[0] == 0; }
+
+// With one element a position, if those of `other` differ.
+Elements SpreadLike(Elements a, const Elements& other) {
+  if (!a.IsUniform() || other.IsUniform()) return a;
+  const size_t count = other.values.size();
+  return {std::vector<double>(count, a.values[0]), std::vector<uint8_t>(count, a.known[0])};
+}
 
 // `f` of the known elements; those that are not stay 0.
 template <typename F>
@@ -31,9 +40,12 @@ Elements Mapped(Elements a, F f) {
 // `f` where both elements are known.
 template <typename F>
 Elements Combined(Elements a, const Elements& b, F f) {
+  if (IsUnknown(a) || IsUnknown(b)) return Unknown();
+  a = SpreadLike(std::move(a), b);
+  const size_t step = b.IsUniform() ? 0 : 1;
   for (size_t i = 0; i < a.values.size(); ++i) {
-    a.known[i] = a.known[i] & b.known[i];
-    a.values[i] = a.known[i] != 0 ? static_cast<double>(f(a.values[i], b.values[i])) : 0;
+    a.known[i] = a.known[i] & b.known[i * step];
+    a.values[i] = a.known[i] != 0 ? static_cast<double>(f(a.values[i], b.values[i * step])) : 0;
   }
   return a;
 }
@@ -46,10 +58,11 @@ Elements WithoutZeros(Elements b) {
 
 // An `and` (`decisive` is false) or an `or` (true) of preds: one operand may decide alone.
 Elements Decided(Elements a, const Elements& b, bool decisive) {
+  a = SpreadLike(std::move(a), b);
   for (size_t i = 0; i < a.values.size(); ++i) {
     const bool by_a = a.known[i] != 0 && (a.values[i] != 0) == decisive;
-    const bool by_b = b.known[i] != 0 && (b.values[i] != 0) == decisive;
-    a.known[i] = (a.known[i] & b.known[i]) != 0 || by_a || by_b;
+    const bool by_b = b.IsKnownAt(i) && (b.ValueAt(i) != 0) == decisive;
+    a.known[i] = (a.known[i] != 0 && b.IsKnownAt(i)) || by_a || by_b;
     a.values[i] = a.known[i] != 0 && (by_a || by_b) == decisive;
   }
   return a;
@@ -70,7 +83,7 @@ Elements Compared(ComparisonDirection direction, Elements a, const Elements& b) 
     case ComparisonDirection::kGe:
       return Combined(std::move(a), b, std::greater_equal<>());
   }
-  return Unknown(b.values.size());
+  return Unknown();
 }
 
 Elements UnaryValues(const Instruction* x, Elements a) {
@@ -88,7 +101,7 @@ Elements UnaryValues(const Instruction* x, Elements a) {
       return Mapped(std::move(a), [](double v) { return std::ceil(v); });
     case Opcode::kNot:
       if (is_pred) return Mapped(std::move(a), std::logical_not<>());
-      return Unknown(a.values.size());
+      return Unknown();
     case Opcode::kConvert:
     case Opcode::kReducePrecision:
     case Opcode::kCopy:
@@ -96,7 +109,7 @@ Elements UnaryValues(const Instruction* x, Elements a) {
       if (!IsInteger(x->shape())) return a;
       return Mapped(std::move(a), [](double v) { return std::trunc(v); });
     default:  // no mask is made by others
-      return Unknown(a.values.size());
+      return Unknown();
   }
 }
 
@@ -126,12 +139,12 @@ Elements BinaryValues(const Instruction* x, Elements a, const Elements& b) {
     case Opcode::kAnd:
     case Opcode::kOr:
       if (is_pred) return Decided(std::move(a), b, x->opcode() == Opcode::kOr);
-      return Unknown(b.values.size());
+      return Unknown();
     case Opcode::kXor:
       if (is_pred) return Combined(std::move(a), b, std::not_equal_to<>());
-      return Unknown(b.values.size());
+      return Unknown();
     default:  // no mask is made by others
-      return Unknown(b.values.size());
+      return Unknown();
   }
 }
 
@@ -167,7 +180,7 @@ bool IsMove(Opcode opcode) {
 PositionValues::Elements PositionValues::At(const Instruction* x, const Positions& positions) {
   operations_left_ = kMaxOperations;
   columns_.clear();
-  return Evaluate(x, positions, 0);
+  return Evaluate(x, x->shape()->rank() == 0 ? Positions{1, 0} : positions, 0);
 }
 
 PositionValues::Elements PositionValues::Evaluate(const Instruction* x, const Positions& positions,
@@ -175,7 +188,7 @@ PositionValues::Elements PositionValues::Evaluate(const Instruction* x, const Po
   x = carried_.Origin(x);
   if (--operations_left_ < 0 || depth > kDeepest || !x->shape()->IsArray() ||
       x->shape()->rank() > kMaxRank) {
-    return Unknown(positions.count);
+    return Unknown();
   }
   if (x->opcode() == Opcode::kIota) {
     const int64_t* along =
@@ -185,26 +198,23 @@ PositionValues::Elements PositionValues::Evaluate(const Instruction* x, const Po
   }
   if (x->opcode() == Opcode::kConstant) {
     const Literal& literal = *x->attributes<ConstantAttributes>().literal;
-    Elements elements = Unknown(positions.count);
-    if (literal.elided || IsComplex(x->shape()->dtype())) return elements;
-    std::ranges::fill(elements.known, 1);
-    if (positions.rank == 0) {
-      std::ranges::fill(elements.values, ElementAsDouble(literal, 0));
-      return elements;
-    }
+    if (literal.elided || IsComplex(x->shape()->dtype())) return Unknown();
+    if (x->shape()->rank() == 0) return {{ElementAsDouble(literal, 0)}, {1}};
     const std::vector<int64_t> at = RowMajorOf(x->shape(), positions);
+    Elements elements{std::vector<double>(at.size()), std::vector<uint8_t>(at.size(), 1)};
     for (size_t i = 0; i < at.size(); ++i) elements.values[i] = ElementAsDouble(literal, at[i]);
     return elements;
   }
   if (IsMove(x->opcode())) return EvaluateMoved(x, positions, depth);
   if (IsElementwise(x->opcode())) return EvaluateElementwise(x, positions, depth);
-  return Unknown(positions.count);
+  return Unknown();
 }
 
 PositionValues::Elements PositionValues::EvaluateMoved(const Instruction* x,
                                                        const Positions& positions, int depth) {
   const Instruction* operand = x->operand(0);
-  Positions from{positions.count, static_cast<size_t>(operand->shape()->rank())};
+  const auto rank = static_cast<size_t>(operand->shape()->rank());
+  Positions from{rank == 0 ? 1 : positions.count, rank};
   switch (x->opcode()) {
     case Opcode::kBroadcast: {
       const auto& dims = x->attributes<DimensionsAttributes>().dimensions;
@@ -217,7 +227,7 @@ PositionValues::Elements PositionValues::EvaluateMoved(const Instruction* x,
     case Opcode::kBitcast: {
       const Shape* shape = operand->shape();
       if (shape->element_count() != x->shape()->element_count() || shape->rank() > kMaxRank) {
-        return Unknown(positions.count);
+        return Unknown();
       }
       std::vector<int64_t> rest = RowMajorOf(x->shape(), positions);
       for (size_t dim = from.rank; dim-- > 0;) {
@@ -253,9 +263,9 @@ PositionValues::Elements PositionValues::EvaluateMoved(const Instruction* x,
       if (const Instruction* stored = carried_.StoredSlice(x)) {
         return Evaluate(stored, positions, depth + 1);
       }
-      return Unknown(positions.count);
+      return Unknown();
     default:  // IsMove has no others
-      return Unknown(positions.count);
+      return Unknown();
   }
 }
 
@@ -263,9 +273,13 @@ PositionValues::Elements PositionValues::EvaluateMoved(const Instruction* x,
 PositionValues::Elements PositionValues::EvaluateSelect(const Instruction* x,
                                                         const Positions& positions, int depth) {
   const bool is_one_for_all = x->operand(0)->shape()->rank() == 0;
-  const Elements chosen = Evaluate(
-      x->operand(0), is_one_for_all ? Positions{positions.count, 0} : positions, depth + 1);
-  Elements elements = Unknown(positions.count);
+  const Elements chosen =
+      Evaluate(x->operand(0), is_one_for_all ? Positions{1, 0} : positions, depth + 1);
+  if (chosen.IsUniform()) {
+    if (IsUnknown(chosen)) return Unknown();
+    return Evaluate(x->operand(chosen.values[0] != 0 ? 1 : 2), positions, depth + 1);
+  }
+  Elements elements{std::vector<double>(positions.count), std::vector<uint8_t>(positions.count)};
   for (const bool is_true : {true, false}) {
     const auto takes = [&](size_t i) {
       return chosen.known[i] != 0 && (chosen.values[i] != 0) == is_true;
@@ -276,8 +290,8 @@ PositionValues::Elements PositionValues::EvaluateSelect(const Instruction* x,
     const Elements branch = Evaluate(x->operand(is_true ? 1 : 2), positions, depth + 1);
     for (size_t i = first; i < positions.count; ++i) {
       if (!takes(i)) continue;
-      elements.values[i] = branch.values[i];
-      elements.known[i] = branch.known[i];
+      elements.values[i] = branch.ValueAt(i);
+      elements.known[i] = branch.IsKnownAt(i) ? 1 : 0;
     }
   }
   return elements;
@@ -287,7 +301,7 @@ PositionValues::Elements PositionValues::EvaluateElementwise(const Instruction* 
                                                              const Positions& positions,
                                                              int depth) {
   if (x->opcode() == Opcode::kSelect) return EvaluateSelect(x, positions, depth);
-  if (x->operand_count() != 1 && x->operand_count() != 2) return Unknown(positions.count);
+  if (x->operand_count() != 1 && x->operand_count() != 2) return Unknown();
   Elements a = Evaluate(x->operand(0), positions, depth + 1);
   if (x->operand_count() == 1) return UnaryValues(x, std::move(a));
   return BinaryValues(x, std::move(a), Evaluate(x->operand(1), positions, depth + 1));

@@ -30,10 +30,13 @@ class PositionValues {
     std::array<const int64_t*, kMaxRank> dims = {};
   };
 
-  // The elements at some positions.
+  // The elements at some positions; one for all of them where they are the same.
   struct Elements {
     std::vector<double> values;  // preds are 0 or 1
     std::vector<uint8_t> known;  // does it follow from constants and iotas?
+    bool IsUniform() const { return values.size() == 1; }
+    double ValueAt(size_t position) const { return values[IsUniform() ? 0 : position]; }
+    bool IsKnownAt(size_t position) const { return known[IsUniform() ? 0 : position] != 0; }
   };
 
   // `carried` must live as long as this.

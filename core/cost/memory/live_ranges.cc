@@ -24,6 +24,8 @@ class LivenessWalk {
     FindLastUses();
     FindHomes();
     result_.range_of.assign(graph_.buffers.size(), 0);
+    result_.ranges.reserve(graph_.buffers.size());
+    holder_.reserve(graph_.buffers.size());
     result_.inner.assign(order_.size() + 1, 0);
     AddParameters();
     for (uint32_t step = 0; step < end_; ++step) Allocate(step);

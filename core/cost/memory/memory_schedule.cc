@@ -10,12 +10,18 @@ namespace gshard {
 namespace {
 
 AdjacencyLists SuccessorsOf(const BufferGraph& graph) {
-  std::vector<std::vector<uint32_t>> lists(graph.nodes.size());
-  for (uint32_t node = 0; node < graph.nodes.size(); ++node)
-    for (uint32_t before : graph.predecessors[node]) lists[before].push_back(node);
+  std::vector<uint32_t> begin(graph.nodes.size() + 1, 0);
+  for (uint32_t node = 0; node < graph.nodes.size(); ++node) {
+    for (uint32_t before : graph.predecessors[node]) ++begin[before + 1];
+  }
+  std::partial_sum(begin.begin(), begin.end(), begin.begin());
+  std::vector<uint32_t> next = begin, items(begin.back());
+  for (uint32_t node = 0; node < graph.nodes.size(); ++node) {
+    for (uint32_t before : graph.predecessors[node]) items[next[before]++] = node;
+  }
   AdjacencyLists successors;
-  for (const std::vector<uint32_t>& list : lists) {
-    for (uint32_t node : list) successors.Append(node);
+  for (uint32_t node = 0; node < graph.nodes.size(); ++node) {
+    for (uint32_t i = begin[node]; i < begin[node + 1]; ++i) successors.Append(items[i]);
     successors.EndList();
   }
   return successors;
@@ -135,16 +141,19 @@ class DepthFirstScheduler {
  private:
   // Sethi-Ullman numbers, as if the graph were a tree.
   void AddNeed(uint32_t node) {
-    std::vector<uint32_t>& operands =
-        sorted_.emplace_back(graph_.predecessors[node].begin(), graph_.predecessors[node].end());
-    std::stable_sort(operands.begin(), operands.end(), [&](uint32_t a, uint32_t b) {
-      return need_[a] - input_.allocation[a] > need_[b] - input_.allocation[b];
-    });
+    operands_.assign(graph_.predecessors[node].begin(), graph_.predecessors[node].end());
+    if (operands_.size() > 1) {
+      std::stable_sort(operands_.begin(), operands_.end(), [&](uint32_t a, uint32_t b) {
+        return need_[a] - input_.allocation[a] > need_[b] - input_.allocation[b];
+      });
+    }
     int64_t held = 0, need = 0;
-    for (uint32_t operand : operands) {
+    for (uint32_t operand : operands_) {
       need = std::max(need, held + need_[operand]);
       held += input_.allocation[operand];
+      sorted_.Append(operand);
     }
+    sorted_.EndList();
     need_.push_back(std::max(need, held + input_.allocation[node]));
   }
 
@@ -158,7 +167,7 @@ class DepthFirstScheduler {
     visited_[root] = true;
     while (!stack.empty()) {
       Frame& frame = stack.back();
-      const std::vector<uint32_t>& operands = sorted_[frame.node];
+      const std::span<const uint32_t> operands = sorted_[frame.node];
       if (frame.next == operands.size()) {
         order_.push_back(frame.node);
         stack.pop_back();
@@ -174,7 +183,8 @@ class DepthFirstScheduler {
   const ScheduleInput& input_;
   const BufferGraph& graph_;
   std::vector<int64_t> need_;
-  std::vector<std::vector<uint32_t>> sorted_;  // operands by need
+  AdjacencyLists sorted_;           // operands by need
+  std::vector<uint32_t> operands_;  // of the node at hand
   std::vector<bool> visited_;
   Order order_;
 };
