@@ -60,6 +60,7 @@ class DeviceSearch {
     const size_t looked = results_.size();
     LookLonger();
     SortResults();
+    FindBestInnerSize();
     AutoResult all = std::move(results_.front());
     for (size_t i = 1; i < results_.size(); ++i) {
       for (AutoPlan& plan : results_[i].plans) all.plans.push_back(std::move(plan));
@@ -122,41 +123,79 @@ class DeviceSearch {
                      });
   }
 
+  void FindBestInnerSize() {
+    const auto best = std::ranges::find_if(
+        results_, [](const AutoResult& result) { return result.plans.front().mesh.size() == 2; });
+    if (best != results_.end()) best_inner_size_ = best->plans.front().mesh[1].size;
+  }
+
   bool MayHaveStages(int64_t stages) const {
     if (stages < 2 || devices_ % stages != 0) return false;
     const auto& asked = options_.stages;
     return asked.empty() || std::ranges::find(asked, stages) != asked.end();
   }
 
-  // The step on the devices of one stage, whatever memory it takes there.
-  std::optional<StageProgram> ProgramOfStage(int64_t devices, double one_device_s) {
+  // The meshes of the devices of a stage: one axis, and two where so many devices have an inner
+  // axis like that of the best mesh of two.
+  std::vector<std::vector<MeshAxis>> MeshesOfStage(int64_t devices) const {
+    std::vector<std::vector<MeshAxis>> meshes = {{{"data", devices}}};
+    int64_t inner = std::min(best_inner_size_, devices / 2);
+    while (inner > 1 && devices % inner != 0) --inner;
+    if (inner > 1) meshes.push_back({{"data", devices / inner}, {"model", inner}});
+    return meshes;
+  }
+
+  // The whole step on one device. Nothing where it cannot be.
+  std::optional<StageProgram> ProgramOfOneDevice(double step_time_s) const {
+    auto prepared = PrepareForOneDevice(module_.Clone(), input_, options_);
+    if (!prepared) return std::nullopt;
     StageProgram program;
-    program.devices = devices;
-    if (devices == 1) {
-      program.step_time_s = one_device_s;
-      auto prepared = PrepareForOneDevice(module_.Clone(), input_, options_);
-      if (!prepared) return std::nullopt;
-      program.text = std::move(prepared->text);
-      program.command = std::move(prepared->command);
-      return program;
-    }
+    program.step_time_s = step_time_s;
+    program.text = std::move(prepared->text);
+    program.command = std::move(prepared->command);
+    return program;
+  }
+
+  // The whole step on the devices of one stage, in so much memory (0: whatever it takes) if that is
+  // possible. Nothing where it cannot be partitioned.
+  std::optional<StageProgram> ProgramOfStage(const std::vector<MeshAxis>& mesh,
+                                             int64_t limit_bytes) {
     AutoOptions one = options_;
-    one.mesh = program.mesh = {{"data", devices}};
+    one.mesh = mesh;
     one.evaluations = std::min(kStageLook, options_.evaluations);
-    one.limit_bytes = 0;
-    one.zero = one.remat = false;
+    one.limit_bytes = limit_bytes;
+    one.remat = false;
     one.top = 1;
     Expected<AutoResult> found = ShardAutomatically(module_.Clone(), input_, one);
     if (!found) return std::nullopt;
     evaluations_ += found->evaluations;
     refused_ += found->refused;
     AutoPlan& plan = found->plans.front();
+    StageProgram program;
+    program.mesh = mesh;
+    for (const MeshAxis& axis : mesh) program.devices *= axis.size;
     program.step_time_s = plan.step_time_s;
+    program.peak_bytes = plan.peak_bytes;
     program.text = std::move(found->text);
     program.command = std::move(plan.command);
     program.rules = std::move(plan.rules);
     program.annotations = plan.annotations;
+    program.zero = plan.zero;
     return program;
+  }
+
+  // The step on the devices of each of K stages: the fastest plan on each mesh and, where that has
+  // more than K times a device's memory, the fastest that has not. A stage holds about one K-th.
+  void AddProgramsOfStages(int64_t stages, std::vector<StageProgram>& programs) {
+    for (const std::vector<MeshAxis>& mesh : MeshesOfStage(devices_ / stages)) {
+      auto fastest = ProgramOfStage(mesh, 0);
+      if (!fastest) continue;
+      const int64_t limit = stages * options_.limit_bytes, peak = fastest->peak_bytes;
+      programs.push_back(std::move(*fastest));
+      if (limit == 0 || peak <= limit) continue;
+      auto smaller = ProgramOfStage(mesh, limit);
+      if (smaller && smaller->peak_bytes < peak) programs.push_back(std::move(*smaller));
+    }
   }
 
   // Of plans that are no better than one before them that one stays.
@@ -175,9 +214,11 @@ class DeviceSearch {
     std::vector<StageProgram> programs;
     for (int64_t stages = 2; options_.pipelines && stages <= devices_; ++stages) {
       if (!MayHaveStages(stages)) continue;
-      const double one_device_s = all.bound_s * static_cast<double>(devices_);
-      auto program = ProgramOfStage(devices_ / stages, one_device_s);
-      if (program) programs.push_back(std::move(*program));
+      if (stages < devices_) {
+        AddProgramsOfStages(stages, programs);
+      } else if (auto one = ProgramOfOneDevice(all.bound_s * static_cast<double>(devices_))) {
+        programs.push_back(std::move(*one));
+      }
     }
     PipelinedPlans found = SearchPipelines(programs, devices_, options_, all.plans.front());
     if (found.plans.empty()) return found;
@@ -195,6 +236,7 @@ class DeviceSearch {
   const int64_t devices_;
   const AutoOptions& options_;
   std::vector<AutoResult> results_;  // by mesh
+  int64_t best_inner_size_ = 1;      // of the second axis of the best mesh of two
   std::optional<Diagnostic> first_error_;
   int64_t evaluations_ = 0, refused_ = 0;
 };

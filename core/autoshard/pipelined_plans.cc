@@ -159,6 +159,7 @@ class PipelineSearcher {
     plan.schedule = std::string(pipeline::NameOf(made->plan.options.schedule));
     plan.remat = point.remat && *point.remat != Remat::kNone;
     plan.annotations = program.annotations;
+    plan.zero = program.zero;
     plan.rules = program.rules;
     plan.command =
         fmt::format("{} | gshard-opt pipeline - --stages {} --microbatches {} --schedule {}",

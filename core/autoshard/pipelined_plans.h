@@ -16,8 +16,10 @@ struct StageProgram {
   std::vector<MeshAxis> mesh;  // empty: one device
   std::string text, command;   // HLO, annotated; a shell pipeline from the user's file to it
   double step_time_s = 0;
+  int64_t peak_bytes = 0;  // of a device, of the whole step
   std::vector<PlannedRule> rules;
   int64_t annotations = 0;
+  bool zero = false;  // updates of weights are cut
 };
 
 struct PipelinedPlans {
