@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <string_view>
 #include <type_traits>
-#include <unordered_map>
 
 #include "core/cost/custom_call_work.h"
 #include "core/cost/memory/buffer_size.h"
+#include "core/cost/memory/values_in_order.h"
 #include "core/cost/op_cost.h"
 #include "ir/computation.h"
 
@@ -89,23 +89,17 @@ double WrittenBytes(const Instruction* x) {
 }
 
 // Reads of one kernel. Members are visited consumers first; each says what it needs of its
-// operands. Values are kept in the order in which they were first needed, so that sums over them do
-// not depend on addresses.
+// operands.
 class Reads {
  public:
   explicit Reads(bool is_compiled) : is_compiled_(is_compiled) {}
   void Need(const Instruction* x, double share) {
-    const size_t place = PlaceOf(x);
-    if (place == shares_.size()) {
-      if (place >= kFew) place_of_.emplace(x, place);
-      shares_.emplace_back(x, 0);
-    }
-    double& sum = shares_[place].second;
+    double& sum = shares_[x];
     sum = std::min(1.0, sum + share);
   }
   double ShareOfValue(const Instruction* x) const {
-    const size_t place = PlaceOf(x);
-    return place == shares_.size() ? 0 : shares_[place].second;
+    const double* share = shares_.Find(x);
+    return share == nullptr ? 0 : *share;
   }
   void NeedOperands(const Instruction* x, double share) {
     for (int64_t i = 0; i < x->operand_count(); ++i) {
@@ -113,23 +107,11 @@ class Reads {
       if (operand->shape()->IsArray()) Need(operand, share * ShareOf(x, i));
     }
   }
-  const std::vector<std::pair<const Instruction*, double>>& shares() const { return shares_; }
+  const std::vector<ValuesInOrder<double>::Entry>& shares() const { return shares_.entries(); }
 
  private:
-  static constexpr size_t kFew = 24;  // values that are looked for one by one: most kernels' all
-
-  // The number of values if it is none of them.
-  size_t PlaceOf(const Instruction* x) const {
-    for (size_t i = 0; i < std::min(kFew, shares_.size()); ++i) {
-      if (shares_[i].first == x) return i;
-    }
-    const auto further = place_of_.find(x);
-    return further == place_of_.end() ? shares_.size() : further->second;
-  }
-
   bool is_compiled_;
-  std::vector<std::pair<const Instruction*, double>> shares_;
-  std::unordered_map<const Instruction*, size_t> place_of_;  // of those after the first few
+  ValuesInOrder<double> shares_;
 };
 
 void AddArithmetic(const Instruction* x, KernelWork& work) {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <unordered_map>
 
+#include "core/cost/memory/values_in_order.h"
 #include "ir/op_traits.h"
 
 namespace gshard {
@@ -32,7 +32,6 @@ class KernelReadings {
       pending_.pop_back();
       uint8_t& known = readings_[x];
       if ((known & how) != 0) continue;
-      if (known == 0) order_.push_back(x);
       known = static_cast<uint8_t>(known | how);
       if (!is_input_(x)) VisitOperands(x, how);
     }
@@ -42,8 +41,7 @@ class KernelReadings {
   std::vector<OperandLeaf> Inputs(bool sliced) const {
     std::vector<OperandLeaf> inputs;
     uint8_t allowed = sliced ? kSameIndex | kSliced : kSameIndex;
-    for (const Instruction* x : order_) {
-      uint8_t reading = readings_.at(x);
+    for (const auto& [x, reading] : readings_.entries()) {
       if (is_input_(x) && (reading & kSameIndex) != 0 && (reading | allowed) == allowed)
         inputs.push_back({x, 0});
     }
@@ -65,8 +63,7 @@ class KernelReadings {
   }
 
   const std::function<bool(const Instruction*)>& is_input_;
-  std::unordered_map<const Instruction*, uint8_t> readings_;
-  std::vector<const Instruction*> order_;
+  ValuesInOrder<uint8_t> readings_;
   std::vector<std::pair<const Instruction*, Reading>> pending_;
 };
 
