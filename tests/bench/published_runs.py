@@ -22,6 +22,16 @@ PARTS = ("dot", "attention", "movement", "other", "exposed_communication", "bubb
 # Who made the kernels, by what the source is of; JAX, and PyTorch programs that torch.compile makes, are "jax".
 STACKS = (("pytorch", "llm-foundry|nanotron|DeepLearningExamples"),
           ("megatron", "NeMo|Megatron|dgxc-benchmarking (nemotron|llama3)|TransformerEngine|2205.05198"))
+# Machines that are not the chip's usual ones, by what the source says of them: fields of a chip file over the row's chip.
+# A3 with TCPX: cloud.google.com/compute/docs/gpus/gpu-network-bandwidth, "A3 High": 1,000 Gb/s a machine, five NICs of 200,
+# four of them for its eight GPUs.
+MACHINES = (("A3: .*TCPX", {"network": [
+    {"kind": "switch", "name": "nvlink", "bytes_per_s": 360e9, "efficiency": 0.9, "latency_s": 1e-6, "devices": 8},
+    {"kind": "switch", "name": "nic", "bytes_per_s": 12.5e9, "efficiency": 0.85, "latency_s": 1e-5}]}),
+            ("HBM2e 2.4 TB/s", {"hbm_bytes": 96e9, "hbm_bytes_per_s": 2.4e12}))
+# Stacks whose attention is no kernel of its own: rosetta's ViT is google-research/vision_transformer's, flax's
+# MultiHeadDotProductAttention, which XLA for GPUs runs as it is written.
+SPELLED_OUT = "projects/vit"
 HEADS = ("dots", "attention", "moves", "other", "exposed", "bubble")
 
 
@@ -55,6 +65,16 @@ def run(*command):
     return done.stdout
 
 
+def chip_flags(row, path):
+    """--chip, or --chip-file of one that is written beside the program."""
+    fields = next((fields for source, fields in MACHINES if re.search(source, row["source"])), None)
+    if fields is None:
+        return ["--chip", row["chip"]]
+    file = path.with_suffix(".chip.json")
+    file.write_text(json.dumps({"base": row["chip"], "name": row["chip"], **fields}))
+    return ["--chip-file", file]
+
+
 def estimate(gshard, path, row):
     if "pipeline" in row:
         plan, staged = row["pipeline"], path.with_suffix(".stages.hlo")
@@ -64,7 +84,8 @@ def estimate(gshard, path, row):
         if not staged.exists():
             run(gshard / "gshard-opt", "pipeline", path, "--chip", row["chip"], "-o", staged, *map(str, flags))
         path = staged
-    return json.loads(run(gshard / "gshard-cost", path, "--chip", row["chip"], "--stack", stack_of(row), "--json"))
+    attention = "materialized" if re.search(SPELLED_OUT, row["source"]) else "flash"
+    return json.loads(run(gshard / "gshard-cost", path, *chip_flags(row, path), "--stack", stack_of(row), "--attention", attention, "--json"))
 
 
 def program(directory, name, row):
