@@ -278,6 +278,20 @@ class Relations:
     def partitioned_before(self, p):
         return same(price(p.text), price(tool("gshard-opt", "partition", "-", text=p.text))) if p.devices > 1 else None
 
+    def parts_make_up_the_step(self, p):
+        # Of scheduled text as well, which keeps its order, and with a permute under way beside everything.
+        entry = re.compile(r"^(ENTRY .*\{\n(?:.*parameter\(.*\n)*)", re.MULTILINE)
+        start = ('  beside = f32[8] constant({...})\n  on_its_way = (f32[8], f32[8], u32[], u32[]) collective-permute-start(beside), '
+                 'channel_id=777, source_target_pairs={{0,1}}\n  arrived = f32[8] collective-permute-done(on_its_way)\n')
+        text = tool("gshard-opt", "partition", "-", text=p.text) if p.devices > 1 else p.text
+        scheduled = re.sub(r"^(HloModule [\w.\-]+)", r"\1, is_scheduled=true", text, count=1, flags=re.MULTILINE)
+        texts = [p.text, scheduled] + ([entry.sub(lambda m: m[1] + start, scheduled, count=1)] if p.devices > 1 else [])
+        for report in map(price, texts):
+            parts = sum(report["breakdown"].values())
+            if apart(parts, report["step_time_s"]) > EXACT:
+                return f"{parts:.6g} s of parts in a step of {report['step_time_s']:.6g} s"
+        return ""
+
     def propagated_before(self, p):
         return same(price(p.text), price(tool("gshard-opt", "propagate", "-", text=p.text)), within=LOOSE) if p.devices > 1 else None
 
