@@ -43,6 +43,16 @@ class OldLowered:
         return MlirModule()
 
 
+class HoldingLowered:
+    """As Equinox's, which holds JAX's and whose own text has no names."""
+
+    def __init__(self, text):
+        self.lowered = Lowered(text)
+
+    def as_text(self):
+        return "no debug information"
+
+
 class Compiled:
     def as_text(self):
         return MLP.read_text()
@@ -82,7 +92,8 @@ class Spec:
 class Inputs(unittest.TestCase):
     def test_all_forms_of_a_program(self):
         text = MLP.read_text()
-        for program in (text, str(MLP), MLP, text.encode(), Lowered(text), OldLowered(), Compiled(), Exported(), MlirModule()):
+        for program in (text, str(MLP), MLP, text.encode(), Lowered(text), HoldingLowered(text), OldLowered(), Compiled(),
+                        Exported(), MlirModule()):
             self.assertEqual(gshard.cost(program).memory.peak_bytes, 3670016, program)
         self.assertEqual(gshard.cost(Jitted(), 1, 2, kwargs={"k": 3}).devices, 8)
 

@@ -61,6 +61,12 @@ def _text_of(program: Program) -> Source | None:
         return Source(program.encode(), "program") if "\n" in program else _file(pathlib.Path(program))
     if isinstance(program, type):
         return None
+    # Equinox's Lowered and Compiled hold JAX's, whose text has the names and lines that theirs has not.
+    for held in ("lowered", "compiled"):
+        inner = getattr(program, held, None)
+        found = None if inner is None or callable(inner) else _text_of(inner)
+        if found is not None:
+            return found
     # Each of JAX's objects has one of these; the debug information has op_names and lines.
     # The as_text of JAX 0.4.30 and older has no such flag, their compiler_ir() has it.
     for method, options in (("as_text", {"debug_info": True}), ("compiler_ir", {}), ("as_text", {}), ("mlir_module", {}),
