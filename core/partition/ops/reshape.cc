@@ -54,6 +54,14 @@ class ReshapeRule {
         rule_.scope().IsAvailableWithoutCommunication(*rule_.operand(0), operand_side)) {
       return Emit(candidates_[0]);
     }
+    // As XLA does it where the result's tiles cannot be the operand's: in the operand's.
+    if (!rule_.scope().run().options.policies.place_by_cost && result_side != wanted_) {
+      const MeshLayout* own = PartitionScope::LayoutOf(*rule_.operand(0));
+      if (own->kind == MeshLayout::Kind::kTiled && own->manual == wanted_->manual) {
+        const auto [operand, result] = Map(from_, to_, own);
+        if (operand == own) return Emit({operand, result, std::nullopt});
+      }
+    }
     ConsiderShift(wanted_, /*is_result=*/true);
     ConsiderMoved(wanted_, /*is_result=*/true);
     std::vector<const MeshLayout*> seen;
