@@ -262,12 +262,13 @@ int Run(const Flags& flags) {
   const std::vector<FailedCheck> failed = FailedChecks(flags, *estimate, limit, bounds);
   std::vector<TriedAdvice> shown = estimate->advice;
   if (shown.size() > advice) shown.resize(advice);
-  std::string text = flags.json       ? CostAsJson(*estimate->module, report, top, findings, failed,
-                                                   shown, AsXlaJson(estimate->as_xla))
-                     : flags.markdown ? CostAsMarkdown(*estimate->module, report, rows)
-                                      : CostAsText(*estimate->module, report, rows) +
-                                            AsXlaText(estimate->as_xla, report.mesh) +
-                                            AdviceAsText(shown, report);
+  AsXlaLists xla = {AsXlaRows(estimate->as_xla), AsXlaRematerializations(estimate->as_xla)};
+  std::string text =
+      flags.json
+          ? CostAsJson(*estimate->module, report, top, findings, failed, shown, std::move(xla))
+      : flags.markdown ? CostAsMarkdown(*estimate->module, report, rows)
+                       : CostAsText(*estimate->module, report, rows) +
+                             AsXlaText(estimate->as_xla, report.mesh) + AdviceAsText(shown, report);
   if (flags.gantt && !flags.json && !flags.markdown) text += TimelineAsGantt(report);
   if (auto written = WriteFile(flags.output, text); !written) return ReportError(written.error());
   if (auto written = WriteTraces(flags, *chip, *estimate); !written) {

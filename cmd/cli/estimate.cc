@@ -29,6 +29,8 @@ size_t TrialsFor(int64_t instructions, bool tries_all) {
       std::min(kMaxTrials, kMaxTriedInstructions / std::max<int64_t>(1, instructions)));
 }
 
+size_t AdviceFor(size_t trials) { return std::min(kMaxAdvice, trials / kTrialsOfOneAdvice); }
+
 }  // namespace
 
 void AddChipFlags(const Command& command, ChipFlags& flags) {
@@ -114,6 +116,8 @@ Expected<Estimate> EstimateModule(std::unique_ptr<Module> module, const Chip& ch
   const size_t trials =
       causes == Causes::kAdvised ? TrialsFor(reduce::CountInstructions(*module), tries_all) : 0;
   const std::unique_ptr<Module> written = trials > 0 ? module->Clone() : nullptr;
+  const bool lists_own = flags.as_xla && flags.beside_xla;  // rematerialisations, which are XLA's
+  if (lists_own && causes == Causes::kNone) causes = Causes::kRecorded;
   if (*options.is_partitioned) causes = Causes::kNone;
   if (causes != Causes::kNone) {
     estimate.recorder = std::make_unique<ExplainRecorder>();
@@ -130,9 +134,11 @@ Expected<Estimate> EstimateModule(std::unique_ptr<Module> module, const Chip& ch
   if (!program) return Fail(std::move(program.error()));
   options.after_propagation = nullptr;
   if (propagated != nullptr) {
-    auto rows = CompareAsXla(*propagated, *program->module);
-    if (!rows) return Fail(std::move(rows.error()));
-    estimate.as_xla = std::move(*rows);
+    AsXlaTrials tried{written.get(), options.propagation, {}, AdviceFor(trials)};
+    tried.way.num_partitions = flags.num_partitions;
+    auto as_xla = CompareAsXla(*propagated, *program->module, tried);
+    if (!as_xla) return Fail(std::move(as_xla.error()));
+    estimate.as_xla = std::move(*as_xla);
     propagated = nullptr;
   }
   if (causes != Causes::kNone) {
@@ -142,10 +148,14 @@ Expected<Estimate> EstimateModule(std::unique_ptr<Module> module, const Chip& ch
   if (causes == Causes::kAdvised && written != nullptr) {
     PassContext context;
     context.propagation = options.propagation;
+    if (flags.as_xla) context.partition.policies = PartitionPolicies::AsXla();
     PerDeviceOptions way;
     way.num_partitions = flags.num_partitions;
-    AdviseAnnotations(*written, context, way, *estimate.collectives,
-                      std::min(kMaxAdvice, trials / kTrialsOfOneAdvice));
+    AdviseAnnotations(*written, context, way, *estimate.collectives, AdviceFor(trials));
+  }
+  if (lists_own && estimate.collectives) {
+    estimate.as_xla.rematerializations =
+        RematerializationsOf(*program->module, *estimate.collectives);
   }
   estimate.diagnostics = std::move(program->diagnostics);
   Expected<CostReport> report = ReportCost(*program, chip, cost);

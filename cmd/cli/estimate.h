@@ -71,8 +71,8 @@ struct Estimate {
   std::optional<CollectiveReport> collectives;
   std::unique_ptr<ExplainRecorder> recorder;
   // Of a program that was partitioned here, if EstimateFlags::beside_xla: what XLA's partitioner
-  // sends, where that is something else.
-  std::vector<AsXlaRow> as_xla;
+  // sends, where that is something else, and what it has whole on every device.
+  AsXla as_xla;
   std::vector<TriedAdvice> advice;      // if asked for: all that helps, the best first
   std::vector<Diagnostic> diagnostics;  // warnings and notes of propagation
 };

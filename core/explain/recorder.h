@@ -66,6 +66,12 @@ class ExplainRecorder {
   void RecordCollective(const Instruction* collective, const CollectiveCause& cause) {
     collectives_[collective] = cause;
   }
+  // Changes of layout where the partitioner, as XLA's does, has the whole of a cut value on every
+  // device and cuts it again; oldest first. The first one of a value gathers it.
+  void RecordRematerialization(const CollectiveCause& cause) {
+    rematerializations_.push_back(cause);
+  }
+  const std::vector<CollectiveCause>& rematerializations() const { return rematerializations_; }
   // Null if the partitioner did not insert it.
   const CollectiveCause* cause_of(const Instruction* collective) const {
     auto it = collectives_.find(collective);
@@ -74,6 +80,7 @@ class ExplainRecorder {
 
  private:
   std::unordered_map<const Instruction*, CollectiveCause> collectives_;
+  std::vector<CollectiveCause> rematerializations_;
   std::vector<ShardingChange> changes_;
   std::unordered_map<const Instruction*, std::vector<uint32_t>> by_instruction_;
 };

@@ -229,7 +229,8 @@ class ComputationPartitioner {
     AppendLayouts(run_.layouts, source.shape(),
                   follows_users ? run_.demand.ShardingOf(source) : source.sharding(),
                   Fidelity::kExact, wanted);
-    if (!is_border) DropEmptyTiles(source, operands, wanted);
+    const bool drops = run_.options.policies.drop_empty_tiles && !is_border;
+    if (drops) DropEmptyTiles(source, operands, wanted);
     // The host exchanges with every device what nobody says anything of.
     if (HasSideEffect(source) && source.sharding() == nullptr && source.opcode() != Opcode::kRng &&
         source.opcode() != Opcode::kRngGetAndUpdateState && !IsHostTransfer(source)) {

@@ -11,6 +11,7 @@
 #include "core/json.h"
 #include "core/report/quantity_text.h"
 #include "core/report/xla_resharding.h"
+#include "ir/attribute_names.h"
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
@@ -62,8 +63,7 @@ class CollectiveSurvey {
     for (const Computation* computation : module_.computations()) {
       for (const Instruction* x : computation->instructions()) {
         if (!IsCollective(x->opcode())) continue;
-        report_.collectives.push_back({x, costs.Of(*x),
-                                       executions[computation],
+        report_.collectives.push_back({x, costs.Of(*x), executions[computation],
                                        recorder_ == nullptr ? nullptr : recorder_->cause_of(x)});
         report_.bytes_per_device += report_.collectives.back().Bytes();
       }
@@ -71,11 +71,37 @@ class CollectiveSurvey {
     std::stable_sort(
         report_.collectives.begin(), report_.collectives.end(),
         [](const Collective& a, const Collective& b) { return a.Bytes() > b.Bytes(); });
-    for (const Collective& collective : report_.collectives) FindRematerialization(collective);
+    if (IsAsXla()) {
+      AddXlaOwn();
+    } else {
+      for (const Collective& collective : report_.collectives) FindRematerialization(collective);
+    }
     return std::move(report_);
   }
 
  private:
+  bool IsAsXla() const {
+    return FrontendAttribute(module_.header().frontend_attributes, kPartitionedAsAttribute) ==
+           "xla";
+  }
+
+  // Those of a program that was partitioned as XLA decides, in order; the first of a value has the
+  // bytes that bring it together.
+  void AddXlaOwn() {
+    if (recorder_ == nullptr) return;
+    for (const CollectiveCause& cause : recorder_->rematerializations()) {
+      Rematerialization own{cause, /*user_runs_whole=*/false, 0, std::nullopt};
+      for (const Collective& collective : report_.collectives) {
+        const CollectiveCause* why = collective.cause;
+        if (why == nullptr || !why->full_rematerialization || why->wants != cause.wants) continue;
+        if (why->value == cause.value && why->user == cause.user) {
+          own.bytes_per_device += collective.Bytes();
+        }
+      }
+      report_.rematerializations.push_back(std::move(own));
+    }
+  }
+
   void FindRematerialization(const Collective& collective) {
     const CollectiveCause* cause = collective.cause;
     if (cause == nullptr || cause->value == nullptr) return;
@@ -200,8 +226,7 @@ CollectiveReport MakeCollectiveReport(Module& partitioned, const ExplainRecorder
   return CollectiveSurvey(partitioned, recorder).Run();
 }
 
-std::string CollectiveReportText(Module& partitioned, const CollectiveReport& report,
-                                 size_t top) {
+std::string CollectiveReportText(Module& partitioned, const CollectiveReport& report, size_t top) {
   std::string out = fmt::format(
       "{}: {}, {}, {} sent a device and step, {}\n", partitioned.name(),
       Counted(static_cast<int64_t>(report.devices), "device"),
@@ -232,8 +257,7 @@ std::string CollectiveReportText(Module& partitioned, const CollectiveReport& re
     const std::string& why = collective.cost.cause;
     out += fmt::format("  {:>14}  {:>5}  {:<20}{:<16}{}", HumanBytes(collective.Bytes()),
                        collective.executions, collective.cost.kind,
-                       AxesInWords(collective.cost.axes, axes),
-                       why.empty() ? x.name() : why);
+                       AxesInWords(collective.cost.axes, axes), why.empty() ? x.name() : why);
     std::string place = PlaceOf(partitioned, x);
     out += place.empty() ? "\n" : fmt::format("  [{}]\n", place);
   }
@@ -246,8 +270,8 @@ std::string CollectiveReportText(Module& partitioned, const CollectiveReport& re
   if (!report.xla_rematerializations.empty()) {
     out += "\nXLA would fully rematerialise here, gshard does not\n";
   }
-  out += RematerializationsText(partitioned, report.xla_rematerializations,
-                                report.bytes_per_device, /*by_xla=*/true, top);
+  out += RematerializationsText(partitioned, report.xla_rematerializations, report.bytes_per_device,
+                                /*by_xla=*/true, top);
   return out;
 }
 

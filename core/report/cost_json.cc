@@ -119,7 +119,7 @@ Json Breakdown(const CostBreakdown& parts) {
 
 std::string CostAsJson(const Module& module, const CostReport& report, size_t top,
                        const CommunicationFindings& findings, std::span<const FailedCheck> failed,
-                       std::span<const TriedAdvice> advice, Json as_xla) {
+                       std::span<const TriedAdvice> advice, AsXlaLists xla) {
   Json tried = Json::Array();
   for (const TriedAdvice& one : advice) {
     tried.Append({{"kind", AdviceKindName(one.kind)},
@@ -170,7 +170,8 @@ std::string CostAsJson(const Module& module, const CostReport& report, size_t to
                      {"fast_bytes", report.memory.fast_peak_bytes},
                      {"at_peak", AtPeakRows(module, report.memory, top)}}},
                    {"collectives", CollectiveRows(report)},
-                   {"as_xla", std::move(as_xla)},
+                   {"as_xla", std::move(xla.as_xla)},
+                   {"xla_full_rematerializations", std::move(xla.xla_full_rematerializations)},
                    {"collective_calls", CollectiveCalls(module, report)},
                    {"kernels", Kernels(module, report)},
                    {"by_opcode", WorkRows(report.by_opcode)},

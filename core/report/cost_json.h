@@ -13,12 +13,18 @@
 
 namespace gshard {
 
+// What XLA's partitioner would do, as the lists of the keys of these names.
+struct AsXlaLists {
+  Json as_xla = Json::Array();
+  Json xla_full_rematerializations = Json::Array();
+};
+
 // `top`: rows of what is alive at the memory peak; 0: all, which then add up to it. `findings`: of
-// the program's communication. `as_xla`: the rows of that name.
+// the program's communication.
 std::string CostAsJson(const Module& module, const CostReport& report, size_t top = 0,
                        const CommunicationFindings& findings = {},
                        std::span<const FailedCheck> failed = {},
-                       std::span<const TriedAdvice> advice = {}, Json as_xla = Json::Array());
+                       std::span<const TriedAdvice> advice = {}, AsXlaLists xla = {});
 
 }  // namespace gshard
 

@@ -137,6 +137,10 @@ with tempfile.TemporaryDirectory() as folder:
           == {("all-reduce", True), ("reduce-scatter", False)}, "XLA's collectives stand beside ours")
     check(run("gshard-cost", "tests/golden/cost/as_xla.hlo", "--json", "--as-xla")["as_xla"] == [],
           "with --as-xla there is nothing beside them")
+    whole = os.path.join("tests", "golden", "cost", "as_xla_whole.hlo")
+    here, there = (run("gshard-cost", whole, "--json", *flags)["xla_full_rematerializations"] for flags in ([], ["--as-xla"]))
+    check([row["value"] for row in here] == ["negated"] and here[0]["whole_bytes"] == 64 * 64 * 4, "what XLA has whole is listed")
+    check(here == there, "as of the program that is priced with --as-xla")
     run("gshard-cost", MLP, "--write-budget", budget, file=budget)
     tight = json.loads(pathlib.Path(budget).read_text())
     tight["peak_bytes"] = 1

@@ -38,9 +38,12 @@ struct PartitionPolicies {
   // scattered. False: sums are added up whole, and cut; tiles are moved where dims can be cut as
   // often at both ends, else gathered whole and cut.
   bool search_reshards = true;
+  // Values cut more often than they have elements have copies in place of empty tiles. False: as
+  // their sharding says, padded.
+  bool drop_empty_tiles = true;
 
   bool operator==(const PartitionPolicies&) const = default;
-  static PartitionPolicies AsXla() { return {false, false, false, false, false}; }
+  static PartitionPolicies AsXla() { return {false, false, false, false, false, false}; }
 };
 
 struct PartitionOptions {

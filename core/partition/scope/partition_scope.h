@@ -181,6 +181,9 @@ class PartitionScope {
   void ShareOwners(PartitionedValue* value, const ReshardCause& cause);
   // The operation of the value's source on operands in this layout.
   Instruction* Recompute(PartitionedValue* value, const MeshLayout* layout);
+  // Whole on every device, and cut from there; said to the recorder.
+  Instruction* RematerializeAsXla(PartitionedValue* value, PartitionedValue::Variant from,
+                                  const MeshLayout* layout, const ReshardCause& cause);
   PartitionedValue* NewEmpty(const Shape* shape);
   std::string_view NameOf(const Instruction* source);
   Instruction* Caused(Instruction* collective, const ReshardCause& cause, int64_t bytes);

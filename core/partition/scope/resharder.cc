@@ -453,6 +453,34 @@ Instruction* PartitionScope::Recompute(PartitionedValue* value, const MeshLayout
   return local;
 }
 
+Instruction* PartitionScope::RematerializeAsXla(PartitionedValue* value,
+                                                PartitionedValue::Variant from,
+                                                const MeshLayout* layout,
+                                                const ReshardCause& cause) {
+  const std::string text = CauseText(layouts(), cause, from.layout, layout);
+  const ReshardCause with_text{.user = cause.user,
+                               .value = cause.value,
+                               .note = text,
+                               .has = from.layout,
+                               .wants = layout,
+                               .full_rematerialization = true};
+  ++run_.stats.full_rematerializations;
+  if (ExplainRecorder* recorder = run_.options.recorder) {
+    recorder->RecordRematerialization({cause.user, cause.value, layouts().ToSharding(from.layout),
+                                       layouts().ToSharding(layout), true});
+  }
+  const MeshLayout* whole = layouts().ReplicatedLike(from.layout, from.layout->rank());
+  if (value->Find(whole) == nullptr) {
+    PlanRunner gather(*this, value->shape, from.layout, whole, from.local, with_text);
+    Instruction* gathered = gather.Run(run_.planner.Plan(value->shape, from.layout, whole));
+    value->variants.push_back({whole, gathered});
+  }
+  PlanRunner cut(*this, value->shape, whole, layout, value->Find(whole), with_text);
+  Instruction* local = cut.Run(run_.planner.Plan(value->shape, whole, layout));
+  value->variants.push_back({layout, local});
+  return local;
+}
+
 Instruction* PartitionScope::Reshard(PartitionedValue* value, const MeshLayout* layout,
                                      const ReshardCause& cause) {
   if (Instruction* local = value->Find(layout)) return local;
@@ -508,6 +536,9 @@ Instruction* PartitionScope::Reshard(PartitionedValue* value, const MeshLayout* 
   if (run_.options.policies.follow_users && !IsLocalPlan(*best_plan) &&
       IsCheaperToRecompute(*this, *value, layout, best_plan->cost)) {
     return Recompute(value, layout);
+  }
+  if (best_plan->full_rematerialization && !run_.options.policies.search_reshards) {
+    return RematerializeAsXla(value, *best, layout, cause);
   }
   std::string text;
   if (!IsLocalPlan(*best_plan)) text = CauseText(layouts(), cause, best->layout, layout);

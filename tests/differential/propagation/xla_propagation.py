@@ -31,6 +31,13 @@ def dumped(folder, name):
     return texts if all(text.rstrip().endswith("}") for text in texts) else None
 
 
+def _log_to(path):
+    """What XLA writes on stderr goes to the file from here on."""
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(log, 2)
+    os.close(log)
+
+
 def _worker(job_path, done_path, first):
     job = json.load(open(job_path))
     dump = job["dump"]
@@ -38,7 +45,7 @@ def _worker(job_path, done_path, first):
                                f"--xla_dump_hlo_as_text --xla_dump_hlo_pass_re={job['pass']} "
                                "--xla_dump_large_constants=true --xla_backend_optimization_level=0")
     os.environ["JAX_PLATFORMS"] = "cpu"
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "1" if job["logs"] else "3"
     # Without these libtpu looks for a TPU's host.
     os.environ.update(TPU_SKIP_MDS_QUERY="1", TPU_WORKER_HOSTNAMES="localhost", TPU_ACCELERATOR_TYPE="v5litepod-8",
                       ALLOW_MULTIPLE_LIBTPU_LOAD="1")
@@ -52,6 +59,8 @@ def _worker(job_path, done_path, first):
             text = job["graphs"][k]
             shutil.rmtree(dump, ignore_errors=True)
             os.mkdir(dump)
+            if job["logs"]:
+                _log_to(os.path.join(job["logs"], str(k)))
             # Told once the dump of the graph before is gone: whoever waits takes what is there for this one's.
             done.write(json.dumps({"start": k}) + "\n")
             done.flush()
@@ -100,8 +109,10 @@ def propagate(graphs, devices=16, timeout=None, platform="cpu"):
     return run_pass("sharding-propagation", graphs, devices, timeout, platform)
 
 
-def run_pass(name, graphs, devices=16, timeout=None, platform="cpu"):
+def run_pass(name, graphs, devices=16, timeout=None, platform="cpu", logs=None):
     """For each text: ([module before the pass, module after it], "") or (None, error).
+
+    `logs`: a folder where the warnings that XLA prints of text k are left in a file named k.
 
     The platform is "cpu" or "tpu"; `devices` are those that the CPU client has. A child that takes longer than `timeout` seconds is ended, and on the last graph one that has dumped what is
     needed: big modules are not compiled to the end.
@@ -111,7 +122,7 @@ def run_pass(name, graphs, devices=16, timeout=None, platform="cpu"):
         job, done = os.path.join(work, "job.json"), os.path.join(work, "done.jsonl")
         dump = os.path.join(work, "dump")
         os.mkdir(dump)
-        json.dump({"graphs": graphs, "devices": devices, "dump": dump, "pass": name, "platform": platform},
+        json.dump({"graphs": graphs, "devices": devices, "dump": dump, "pass": name, "platform": platform, "logs": logs},
                   open(job, "w"))
         first = 0
         while first < len(graphs):
