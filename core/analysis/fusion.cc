@@ -530,16 +530,11 @@ class FusionBuilder {
       pending_.pop_back();
       if (value == other || visited > kMaxVisited) return true;
       ++visited;
-      // Whatever the order, as many are found; the lowest goes first, as it is nearest to `other`.
-      const size_t first = pending_.size();
       for (const Instruction* operand : value->operands()) {
         const size_t at = model_.Index(operand);
         if (seen_[at] == search_ || places_[at] < end) continue;
         seen_[at] = search_;
         pending_.push_back(operand);
-        if (pending_.size() - first < 2) continue;
-        const Instruction*& before = pending_[pending_.size() - 2];
-        if (places_[at] > places_[model_.Index(before)]) std::swap(before, pending_.back());
       }
     }
     return false;

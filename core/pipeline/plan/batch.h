@@ -6,7 +6,6 @@
 #ifndef GSHARD_CORE_PIPELINE_PLAN_BATCH_H_
 #define GSHARD_CORE_PIPELINE_PLAN_BATCH_H_
 
-#include <functional>
 #include <map>
 #include <string>
 #include <unordered_set>
@@ -54,18 +53,11 @@ struct SplitProgram {
 
 // Turns `module` (flat, without shardings, its manual regions hidden) into the program of one
 // micro-batch. `shards`: into how many parts annotations cut the batch; regions may cut it further.
-// `write_out` writes loops over layers out once their bodies are split, before sums leave the loops
-// that stay; empty: there are none, or they are written out already. Errors: its own; E-PIPELINE-001 where micro-batches do not divide the examples of these parts;
+// Errors: E-PIPELINE-001 where micro-batches do not divide the examples of these parts;
 // E-PIPELINE-003 where examples of different micro-batches are mixed other than by sums and
 // extremes; those of propagation and partitioning.
 Expected<SplitProgram> SplitBatch(Module& module, const BatchDims& batch, int64_t microbatches,
-                                  int64_t shards, const ManualRegions& regions,
-                                  const std::function<Expected<void>()>& write_out = {});
-
-// May the batch of `module` be split before its loops over layers are written out, a body once for
-// all of its turns? Tried on a copy. So it may where there are counted loops, no shardings and no
-// manual regions, and where no loop mixes examples other than by sums and extremes.
-bool SplitsInLoops(const Module& module, const BatchDims& batch, int64_t microbatches);
+                                  int64_t shards, const ManualRegions& regions);
 
 }  // namespace gshard::pipeline
 
