@@ -41,6 +41,12 @@ BY_HAND = {
     "more tiles than elements": ("8,4,8,64", "[2,4,1,1]<=[8]", "[1,8,1,1]<=[2,4]T(1,0)"),
     "more tiles at the start": ("8,4,8,64", "[1,8,1,1]<=[2,4]T(1,0)", "[1,1,2,4]<=[8]"),
     "uneven": ("10,6", "[4,2]<=[8]", "[1,8]<=[8]"),
+    "uneven, both dims": ("10,6", "[4,2]<=[8]", "[2,4]<=[8]"),
+    "uneven, all to the other dim": ("6,12", "[8,1]<=[8]", "[1,8]<=[8]"),
+    "padded alike": ("16,6", "[2,4]<=[8]", "[1,8]<=[2,4]T(1,0)"),
+    "padded otherwise": ("8,12", "[2,4]<=[8]", "[1,8]<=[2,4]T(1,0)"),
+    "copies into more tiles than elements": ("16,4", "[4,1,2]<=[8] last_tile_dim_replicate", "[1,8]<=[8]"),
+    "back from more tiles than elements": ("16,4", "[1,8]<=[8]", "[2,4]<=[8]"),
 }
 
 

@@ -123,8 +123,8 @@ struct ReshardPlanner::Impl {
                        const AxisList& sub_axes);
   std::optional<ReshardPlan> Stepwise(const Shape* shape, const MeshLayout* from,
                                       const MeshLayout* to, const AxisList& sub_axes);
-  std::vector<const MeshLayout*> Waypoints(const MeshLayout* from, const MeshLayout* to,
-                                           const AxisList& sub_axes);
+  std::vector<const MeshLayout*> Waypoints(const Shape* shape, const MeshLayout* from,
+                                           const MeshLayout* to, const AxisList& sub_axes);
   ReshardPlan ShareReduction(const Shape* shape, const MeshLayout* from, const MeshLayout* to,
                              const AxisList& axes, ReshardPlan plan);
   ReshardPlan PermuteLast(const Shape* shape, const MeshLayout* from, const MeshLayout* to);
@@ -335,7 +335,7 @@ std::optional<ReshardPlan> ReshardPlanner::Impl::Stepwise(const Shape* shape,
     at = sum;
   }
   bool is_whole = false;
-  for (const MeshLayout* next : Waypoints(at, to, sub_axes)) {
+  for (const MeshLayout* next : Waypoints(shape, at, to, sub_axes)) {
     bool done = at->dims == next->dims;
     for (ReshardKind kind : {ReshardKind::kSlice, ReshardKind::kPermute, ReshardKind::kAllToAll}) {
       if (!done && !Extends(at, next)) done = go(at, next, kind);
@@ -357,7 +357,8 @@ std::optional<ReshardPlan> ReshardPlanner::Impl::Stepwise(const Shape* shape,
 }
 
 // The layouts that XLA's way leads through, the last one being `to`. `sub_axes` are primes.
-std::vector<const MeshLayout*> ReshardPlanner::Impl::Waypoints(const MeshLayout* from,
+std::vector<const MeshLayout*> ReshardPlanner::Impl::Waypoints(const Shape* shape,
+                                                               const MeshLayout* from,
                                                                const MeshLayout* to,
                                                                const AxisList& sub_axes) {
   std::vector<uint8_t> taken(sub_axes.size(), 0);
@@ -381,7 +382,7 @@ std::vector<const MeshLayout*> ReshardPlanner::Impl::Waypoints(const MeshLayout*
     sizes.push_back(sub_axes[k].size);
     if (taken[k] == 0) free.push_back(static_cast<int>(k));
   }
-  std::optional<std::vector<CutLists>> way = XlaWay(before, after, sizes, free);
+  std::optional<std::vector<CutLists>> way = XlaWay(before, after, sizes, free, shape->dims());
   if (!way) way = std::vector<CutLists>{CutLists(before.size())};
   std::vector<const MeshLayout*> layouts_on_it;
   for (const CutLists& lists : *way) {

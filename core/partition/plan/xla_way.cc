@@ -13,7 +13,8 @@ constexpr int kMaxDepth = 5;
 
 class Finder {
  public:
-  explicit Finder(std::span<const int64_t> sizes) : sizes_(sizes) {}
+  Finder(std::span<const int64_t> sizes, std::span<const int64_t> dims)
+      : sizes_(sizes), dims_(dims) {}
 
   // `free`: sub-axes that no dim of `from` has and that may cut one, `copies` of the target's
   // tiles.
@@ -184,12 +185,18 @@ class Finder {
     return lists;
   }
 
-  // A dim of X*Y tiles at one end has X at the other, which has the Y elsewhere.
+  // Elements of a dim in so many tiles, with the padding of the last ones.
+  int64_t PaddedSize(size_t dim, int64_t tiles) const {
+    return (dims_[dim] + tiles - 1) / tiles * tiles;
+  }
+
+  // A dim of X*Y tiles at one end has X at the other, which has the Y elsewhere: it is two dims for
+  // a while, if it has as many elements, padded, at both ends. Only of lists of all dims.
   Way FindSplit(const CutLists& from, const CutLists& to, const std::vector<int>& free,
                 int depth) const {
     for (size_t i = 0; i < from.size(); ++i) {
       const int64_t before = Count(from[i]), after = Count(to[i]);
-      if (before == after) continue;
+      if (before == after || PaddedSize(i, before) != PaddedSize(i, after)) continue;
       const int64_t few = std::min(before, after);
       const auto here = LengthOf(from[i], few), there = LengthOf(to[i], few);
       if (!here || !there) continue;
@@ -260,15 +267,16 @@ class Finder {
     return is_sound ? way : std::nullopt;
   }
 
-  std::span<const int64_t> sizes_;
+  std::span<const int64_t> sizes_, dims_;
 };
 
 }  // namespace
 
 std::optional<std::vector<CutLists>> XlaWay(const CutLists& from, const CutLists& to,
                                             std::span<const int64_t> sizes,
-                                            const std::vector<int>& free) {
-  return Finder(sizes).Find(from, to, free, /*may_split=*/true, 0);
+                                            const std::vector<int>& free,
+                                            std::span<const int64_t> dims) {
+  return Finder(sizes, dims).Find(from, to, free, /*may_split=*/true, 0);
 }
 
 }  // namespace gshard
