@@ -36,6 +36,31 @@ class PassValues {
   // Of the layer below, or examples: what is there already, tied to the cotangent (its two
   // operands).
   bool IsLayerInput(const PassValue& value) const;
+  // Calls `make(value, operands)` for all that the result of `x` is computed from, operands first,
+  // and for the result: each value for which `is_known(value)`, which is asked before, is false.
+  template <typename IsKnown, typename Make>
+  void ForEachBehind(Instruction* x, IsKnown is_known, Make make) const {
+    struct Step {
+      PassValue value;
+      std::vector<PassValue> operands;
+      size_t next = 0;
+    };
+    std::vector<Step> stack;
+    const auto open = [&](const PassValue& value) {
+      if (!is_known(value)) stack.push_back({value, OperandsOf(value)});
+    };
+    open(ResultOf(x));
+    while (!stack.empty()) {
+      Step& step = stack.back();
+      if (step.next < step.operands.size()) {
+        const PassValue operand = step.operands[step.next++];
+        open(operand);
+      } else {
+        make(step.value, step.operands);
+        stack.pop_back();
+      }
+    }
+  }
   // All values of placed instructions that the pass computes, inputs excluded.
   std::vector<PassValue> Computed() const;
 

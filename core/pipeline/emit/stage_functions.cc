@@ -163,37 +163,17 @@ class FunctionBuilder {
 
   // Depth first from the targets: alike stages come out alike, wherever their text stands.
   void CloneAll() {
+    const auto is_known = [&](const PassValue& value) {
+      if (local_.contains(value)) return true;
+      Instruction* given = value.second < 0 ? Given(value.first) : nullptr;
+      if (given != nullptr) local_[value] = given;
+      return given != nullptr;
+    };
     for (Instruction* target : Targets()) {
-      struct Step {
-        PassValue value;
-        std::vector<PassValue> operands;
-        size_t next = 0;
-        bool is_open = false;
-      };
-      std::vector<Step> stack = {{values_.ResultOf(target), {}}};
-      while (!stack.empty()) {
-        Step& step = stack.back();
-        auto [x, layer] = step.value;
-        if (local_.count(step.value) != 0) {
-          stack.pop_back();
-          continue;
-        }
-        if (!step.is_open) {
-          step.is_open = true;
-          Instruction* given = layer < 0 ? Given(x) : nullptr;
-          if (given != nullptr) {
-            local_[step.value] = given;
-            continue;
-          }
-          step.operands = values_.OperandsOf(step.value);
-        }
-        if (step.next < step.operands.size()) {
-          const PassValue operand = step.operands[step.next++];
-          stack.push_back({operand, {}});
-          continue;
-        }
-        local_[step.value] = Make(step.value, step.operands);
-      }
+      values_.ForEachBehind(target, is_known,
+                            [&](const PassValue& value, const std::vector<PassValue>& operands) {
+                              local_[value] = Make(value, operands);
+                            });
     }
   }
 

@@ -67,35 +67,18 @@ class StageSignatures::Writer {
  private:
   // In the order in which the function computes them, each value by operations on earlier ones.
   void WriteComputed(Instruction* target) {
-    struct Step {
-      PassValue value;
-      std::vector<PassValue> operands;
-      size_t next = 0;
-      bool is_open = false;
+    const auto is_known = [&](const PassValue& value) {
+      return numbers_.contains(value) || (value.second < 0 && WriteGiven(value));
     };
-    std::vector<Step> stack = {{values_.ResultOf(target), {}}};
-    while (!stack.empty()) {
-      Step& step = stack.back();
-      if (numbers_.contains(step.value)) {
-        stack.pop_back();
-        continue;
-      }
-      if (!step.is_open) {
-        step.is_open = true;
-        if (step.value.second < 0 && WriteGiven(step.value)) continue;
-        step.operands = values_.OperandsOf(step.value);
-      }
-      if (step.next < step.operands.size()) {
-        const PassValue operand = step.operands[step.next++];
-        stack.push_back({operand, {}});
-        continue;
-      }
-      const bool is_input = values_.IsLayerInput(step.value);
-      words_.push_back(is_input ? kLayerInput : classes_.Of(step.value.first));
-      if (!is_input) WriteAnnotation(step.value.first);
-      for (const PassValue& operand : step.operands) words_.push_back(numbers_.at(operand));
-      Number(step.value);
-    }
+    values_.ForEachBehind(target, is_known,
+                          [&](const PassValue& value, const std::vector<PassValue>& operands) {
+                            const bool is_input = values_.IsLayerInput(value);
+                            words_.push_back(is_input ? kLayerInput : classes_.Of(value.first));
+                            if (!is_input) WriteAnnotation(value.first);
+                            for (const PassValue& operand : operands)
+                              words_.push_back(numbers_.at(operand));
+                            Number(value);
+                          });
   }
 
   bool WriteGiven(const PassValue& value) {
