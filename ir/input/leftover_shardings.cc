@@ -5,9 +5,9 @@
 namespace gshard {
 
 void DropLeftoverShardings(Module& module) {
-  const int64_t devices = module.header().num_partitions;
-  if (devices <= 1 || module.entry() == nullptr) return;
-  if (!module.entry()->name().ends_with("_spmd")) return;
+  if (module.entry() == nullptr || !module.entry()->name().ends_with("_spmd")) return;
+  const int64_t devices = module.DeviceCount();  // by its parameters, where the header has none
+  if (devices <= 1) return;
   for (Computation* computation : module.computations()) {
     for (Instruction* x : computation->instructions()) {
       if (x->sharding() == nullptr || x->opcode() == Opcode::kParameter) continue;
