@@ -207,16 +207,6 @@ bool IsAlias(const Instruction* x, bool is_compiled) {
          (x->opcode() == Opcode::kCopy && !is_compiled);
 }
 
-bool IsCompiled(const Module& module) {
-  if (module.header().is_scheduled) return true;
-  for (const Computation* computation : module.computations()) {
-    for (const Instruction* x : computation->instructions()) {
-      if (x->opcode() == Opcode::kFusion) return true;
-    }
-  }
-  return false;
-}
-
 class FusionBuilder {
  public:
   FusionBuilder(const Computation& computation, const Users& users, const FusionOptions& options,

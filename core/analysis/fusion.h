@@ -64,10 +64,6 @@ struct FusionOptions {
   const RoundedValues* rounded = nullptr;
 };
 
-// True if the module is compiled text, that is, went through a compiler: it is scheduled, or has
-// fusions. Headers that say "compiled text" mean this.
-bool IsCompiled(const Module& module);
-
 // True if `x` is its operand under another name: reshapes, bitcasts, and copies unless a compiler
 // wrote them (other copies are constraints or identities, which compilers drop; they make those
 // that they need).

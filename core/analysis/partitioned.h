@@ -13,7 +13,7 @@ namespace gshard {
 bool HasPartitionRecord(const Module& module);
 // True if the module is XLA's text after its partitioner, even without a collective: nothing marks
 // manual regions, it is for several partitions, and it is scheduled or its entry is called .._spmd.
-// Whether text is compiled at all is another question: IsCompiled (core/analysis/fusion.h).
+// Whether text is compiled at all is another question: IsCompiled (ir/compiled_text.h).
 bool IsCompiledByXla(const Module& module);
 // True if the module has the partitioner's record, is compiled by XLA, or, while nothing marks
 // manual regions, has a cross-partition collective (with channel_id) or, for several partitions,

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/analysis/fusion.h"
 #include "core/analysis/meshes.h"
+#include "ir/compiled_text.h"
 
 namespace gshard {
 

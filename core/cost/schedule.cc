@@ -38,10 +38,7 @@ class Simulation {
       if (waits_for_[i] == 0 && IsOpen(CopyOf(i))) Ready(i, 0);
     }
     double now = 0;
-    while (finished_ < start_.size()) {
-      while (StartAll(now)) {
-      }
-      if (finished_ == start_.size()) break;
+    for (StartReady(now); finished_ < start_.size(); StartReady(now)) {
       const double compute_end = compute_ == kNothing ? kNever : now + compute_left_ / Rate();
       const double aside_end = running_.empty() ? kNever : running_.top().first;
       const double next = std::min(compute_end, aside_end);
@@ -273,6 +270,12 @@ class Simulation {
     Finish(done, now);
   }
 
+  // All that can start, and what can once those have that take no time.
+  void StartReady(double now) {
+    while (StartAll(now)) {
+    }
+  }
+
   bool StartAll(double now) {
     bool any = false;
     while (!instant_.empty()) {
@@ -297,8 +300,10 @@ class Simulation {
     while (compute_ == kNothing && !ready_compute_.empty()) {
       size_t next = ready_compute_.top();
       if (!LinksFree(nodes_[next % count_].links)) break;
-      if (in_order_ && !IsNextInOrder(next)) break;
-      if (in_order_) ++next_in_order_;
+      if (in_order_) {
+        if (!IsNextInOrder(next)) break;
+        ++next_in_order_;
+      }
       ready_compute_.pop();
       Start(next, now);
       any = true;

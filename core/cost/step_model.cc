@@ -11,6 +11,7 @@
 #include "core/cost/op_cost.h"
 #include "core/cost/recomputation.h"
 #include "core/cost/text_cycles.h"
+#include "ir/compiled_text.h"
 
 namespace gshard {
 namespace {

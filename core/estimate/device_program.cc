@@ -11,6 +11,7 @@
 #include "core/spmd/per_device_module.h"
 #include "core/transforms/forward_tuple_elements.h"
 #include "core/transforms/inline_calls.h"
+#include "ir/compiled_text.h"
 #include "ir/traversal.h"
 
 namespace gshard {

@@ -73,7 +73,7 @@ Expected<CostReport> ReportCost(DeviceProgram& program, const Chip& chip, CostOp
 Expected<StepFigures> PriceProgram(DeviceProgram program, const Chip& chip, CostOptions options);
 
 // Cleans `module` up as compilers do before they place buffers: calls are inlined and dead code
-// goes. Compiled text (IsCompiled, core/analysis/fusion.h) stays as it is, and so do calls that
+// goes. Compiled text (IsCompiled, ir/compiled_text.h) stays as it is, and so do calls that
 // would be written out to more than a million instructions. Errors: those of InlineCalls.
 Expected<void> CleanForCost(Module& module);
 

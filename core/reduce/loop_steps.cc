@@ -111,7 +111,7 @@ class KeptElements {
     std::vector<const Sharding*> leaves;
     size_t leaf = 0;
     for (int64_t k = 0; k < size(); ++k) {
-      const size_t next = leaf + LeafShapes(shape->element(k)).size();
+      const size_t next = leaf + At(shape->element(k)->leaf_count());
       for (; leaf < next; ++leaf) {
         if (Keeps(k)) leaves.push_back(LeafSharding(sharding, leaf));
       }

@@ -8,7 +8,6 @@
 #include "core/analysis/axis_text.h"
 #include "core/analysis/meshes.h"
 #include "core/analysis/trip_count.h"
-#include "core/json.h"
 #include "core/report/quantity_text.h"
 #include "core/report/xla_resharding.h"
 #include "ir/attribute_names.h"
@@ -275,6 +274,12 @@ std::string CollectiveReportText(Module& partitioned, const CollectiveReport& re
   return out;
 }
 
+Json AdviceAsJson(const CollectiveReport::Rematerialization::Advice& advice, double bytes_without) {
+  return {{"shard", advice.shard},
+          {"bytes_per_device", advice.bytes_per_device},
+          {"bytes_per_device_without", bytes_without}};
+}
+
 std::string CollectiveReportJson(const Module& partitioned, const CollectiveReport& report) {
   auto add_cause = [](Json& entry, const CollectiveCause& cause) {
     if (cause.user != nullptr) entry.Set("user", cause.user->name());
@@ -300,11 +305,7 @@ std::string CollectiveReportJson(const Module& partitioned, const CollectiveRepo
                     {"source", PlaceOf(partitioned,
                                        *(r.cause.user == nullptr ? r.cause.value : r.cause.user))}};
       add_cause(entry, r.cause);
-      if (r.advice) {
-        entry.Set("avoided_by", {{"shard", r.advice->shard},
-                                 {"bytes_per_device", r.advice->bytes_per_device},
-                                 {"bytes_per_device_without", report.bytes_per_device}});
-      }
+      if (r.advice) entry.Set("avoided_by", AdviceAsJson(*r.advice, report.bytes_per_device));
       entries.Append(std::move(entry));
     }
     return entries;

@@ -10,6 +10,7 @@
 
 #include "core/cost/collective_cost.h"
 #include "core/explain/recorder.h"
+#include "core/json.h"
 #include "core/propagation/propagation.h"
 #include "ir/module.h"
 
@@ -39,8 +40,8 @@ struct CollectiveReport {
 
   int64_t devices = 1;
   PropagationMode propagated_as = PropagationMode::kByText;  // the caller knows
-  double bytes_per_device = 0;          // sent in one step
-  std::vector<Collective> collectives;  // most bytes first
+  double bytes_per_device = 0;                               // sent in one step
+  std::vector<Collective> collectives;                       // most bytes first
   std::vector<Rematerialization> rematerializations;
   // Changes of layout that are done without here, where XLA's partitioner would need one
   // (core/report/xla_resharding.h).
@@ -55,6 +56,8 @@ CollectiveReport MakeCollectiveReport(Module& partitioned, const ExplainRecorder
 std::string CollectiveReportText(Module& partitioned, const CollectiveReport& report,
                                  size_t top = 0);
 std::string CollectiveReportJson(const Module& partitioned, const CollectiveReport& report);
+// "avoided_by" in documents. `bytes_without`: what a device sends in one step without it.
+Json AdviceAsJson(const CollectiveReport::Rematerialization::Advice& advice, double bytes_without);
 
 }  // namespace gshard
 

@@ -4,9 +4,11 @@
 #include <tsl/robin_set.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "ir/compiled_text.h"
 #include "ir/device_subsets.h"
 #include "ir/op_traits.h"
 #include "ir/ops/shape_rules.h"
@@ -222,36 +224,29 @@ class Verifier {
     return {};
   }
 
-  // Is the text a compiler's own: scheduled, or with fusions, which no front end prints?
-  bool IsCompilersText() const {
-    if (module_.header().is_scheduled) return true;
-    for (const Computation* computation : module_.computations()) {
-      const auto is_fusion = [](const Instruction* x) { return x->opcode() == Opcode::kFusion; };
-      if (std::ranges::any_of(computation->instructions(), is_fusion)) return true;
-    }
-    return false;
+  // Asked only where types differ.
+  bool IsCompilersText() {
+    if (!is_compiled_) is_compiled_ = IsCompiled(module_);
+    return *is_compiled_;
   }
 
   // Compilers for accelerators write f32 results as bf16, and the other way round, without a
   // convert of its own: in their own text only.
-  bool RoundsResult(const Instruction& x, const Shape* inferred) const {
+  bool RoundsResult(const Instruction& x, const Shape* inferred) {
     const bool may_round = IsElementwise(x.opcode()) || x.opcode() == Opcode::kAllReduce ||
                            x.opcode() == Opcode::kReduce;
     if (!may_round) return false;
     const std::vector<const Shape*> declared = LeafShapes(x.shape());
     const std::vector<const Shape*> expected = LeafShapes(inferred);
-    return std::ranges::equal(declared, expected,
-                              [](const Shape* a, const Shape* b) {
-                                if (!a->IsArray() || !b->IsArray() || !DimsAgree(a, b))
-                                  return false;
-                                return a->dtype() == b->dtype() ||
-                                       (IsFloat(a->dtype()) && IsFloat(b->dtype()));
-                              }) &&
-           IsCompilersText();
+    const auto is_rounded = [](const Shape* a, const Shape* b) {
+      if (!a->IsArray() || !b->IsArray() || !DimsAgree(a, b)) return false;
+      return a->dtype() == b->dtype() || (IsFloat(a->dtype()) && IsFloat(b->dtype()));
+    };
+    return std::ranges::equal(declared, expected, is_rounded) && IsCompilersText();
   }
 
   // So is a reshape of theirs that copies.
-  bool RoundsReshape(const Instruction& x) const {
+  bool RoundsReshape(const Instruction& x) {
     if (x.opcode() != Opcode::kReshape || x.operand_count() != 1) return false;
     const Shape *from = x.operand(0)->shape(), *to = x.shape();
     return from->IsArray() && to->IsArray() && from->dtype() != to->dtype() &&
@@ -370,6 +365,7 @@ class Verifier {
   std::vector<const Shape*> operand_shapes_;
   const char* checked_metadata_ = nullptr;
   const char* checked_frontend_ = nullptr;
+  std::optional<bool> is_compiled_;  // nothing: not yet asked for
 };
 
 }  // namespace

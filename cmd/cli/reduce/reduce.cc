@@ -37,6 +37,9 @@ constexpr int64_t kImportSeconds = 600;  // that importing jax may take
 // what that one took, or what is at least, and at most, reasonable. A candidate is hardly ever
 // slower than the program, unless it never ends.
 constexpr int64_t kFirstLimit = 600, kLeastLimit = 5, kMostLimit = 60;
+int64_t FirstLimitOf(const ReduceFlags& flags) {
+  return flags.timeout_s > 0 ? flags.timeout_s : kFirstLimit;
+}
 int64_t LimitFor(double own_seconds) {
   const auto most = std::max(kMostLimit, static_cast<int64_t>(2 * own_seconds));
   return std::clamp(static_cast<int64_t>(10 * own_seconds), kLeastLimit, most);
@@ -57,10 +60,7 @@ bool SaysYes(const ReduceFlags& flags, const Ending& ending) {
 class ProgramTest {
  public:
   ProgramTest(const ReduceFlags& flags, WorkFolder& folder)
-      : flags_(flags),
-        folder_(folder),
-        script_(folder, ".py"),
-        limit_s_(flags.timeout_s > 0 ? flags.timeout_s : kFirstLimit) {
+      : flags_(flags), folder_(folder), script_(folder, ".py"), limit_s_(FirstLimitOf(flags)) {
     const std::string run = ProgramBeside("gshard-run");
     if (flags.differs_from_xla) {
       command_ = Script() + " " + ProgramBeside("gshard-opt") + " " + run + " {}";
@@ -298,8 +298,7 @@ int RunReduce(const ReduceFlags& flags) {
                                  "TMPDIR names their folder"));
   }
   ProgramTest test(flags, folder);
-  const InputFiles files(folder, flags.timeout_s > 0 ? flags.timeout_s : kFirstLimit,
-                         stop_requested);
+  const InputFiles files(folder, FirstLimitOf(flags), stop_requested);
   const auto inputs = [&] {
     const InterruptibleWork interruptible(&stop_requested);
     test.FindXla();

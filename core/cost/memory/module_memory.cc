@@ -6,6 +6,7 @@
 
 #include "core/cost/memory/fast_memory.h"
 #include "core/cost/memory/memory_schedule.h"
+#include "ir/compiled_text.h"
 #include "ir/op_traits.h"
 
 namespace gshard {

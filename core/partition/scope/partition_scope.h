@@ -181,7 +181,7 @@ class PartitionScope {
   void ShareOwners(PartitionedValue* value, const ReshardCause& cause);
   // The operation of the value's source on operands in this layout.
   Instruction* Recompute(PartitionedValue* value, const MeshLayout* layout);
-  // Whole on every device, and cut from there; said to the recorder.
+  // Whole on every device, and cut from there; said to the recorder. `cause` has all its fields.
   Instruction* RematerializeAsXla(PartitionedValue* value, PartitionedValue::Variant from,
                                   const MeshLayout* layout, const ReshardCause& cause);
   PartitionedValue* NewEmpty(const Shape* shape);

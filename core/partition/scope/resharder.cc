@@ -457,28 +457,18 @@ Instruction* PartitionScope::RematerializeAsXla(PartitionedValue* value,
                                                 PartitionedValue::Variant from,
                                                 const MeshLayout* layout,
                                                 const ReshardCause& cause) {
-  const std::string text = CauseText(layouts(), cause, from.layout, layout);
-  const ReshardCause with_text{.user = cause.user,
-                               .value = cause.value,
-                               .note = text,
-                               .has = from.layout,
-                               .wants = layout,
-                               .full_rematerialization = true};
-  ++run_.stats.full_rematerializations;
   if (ExplainRecorder* recorder = run_.options.recorder) {
     recorder->RecordRematerialization({cause.user, cause.value, layouts().ToSharding(from.layout),
                                        layouts().ToSharding(layout), true});
   }
   const MeshLayout* whole = layouts().ReplicatedLike(from.layout, from.layout->rank());
   if (value->Find(whole) == nullptr) {
-    PlanRunner gather(*this, value->shape, from.layout, whole, from.local, with_text);
+    PlanRunner gather(*this, value->shape, from.layout, whole, from.local, cause);
     Instruction* gathered = gather.Run(run_.planner.Plan(value->shape, from.layout, whole));
     value->variants.push_back({whole, gathered});
   }
-  PlanRunner cut(*this, value->shape, whole, layout, value->Find(whole), with_text);
-  Instruction* local = cut.Run(run_.planner.Plan(value->shape, whole, layout));
-  value->variants.push_back({layout, local});
-  return local;
+  PlanRunner cut(*this, value->shape, whole, layout, value->Find(whole), cause);
+  return cut.Run(run_.planner.Plan(value->shape, whole, layout));
 }
 
 Instruction* PartitionScope::Reshard(PartitionedValue* value, const MeshLayout* layout,
@@ -537,9 +527,6 @@ Instruction* PartitionScope::Reshard(PartitionedValue* value, const MeshLayout* 
       IsCheaperToRecompute(*this, *value, layout, best_plan->cost)) {
     return Recompute(value, layout);
   }
-  if (best_plan->full_rematerialization && !run_.options.policies.search_reshards) {
-    return RematerializeAsXla(value, *best, layout, cause);
-  }
   std::string text;
   if (!IsLocalPlan(*best_plan)) text = CauseText(layouts(), cause, best->layout, layout);
   ReshardCause with_text{.user = cause.user,
@@ -549,8 +536,13 @@ Instruction* PartitionScope::Reshard(PartitionedValue* value, const MeshLayout* 
                          .wants = layout,
                          .full_rematerialization = best_plan->full_rematerialization};
   run_.stats.full_rematerializations += best_plan->full_rematerialization ? 1 : 0;
-  PlanRunner runner(*this, value->shape, best->layout, layout, best->local, with_text);
-  Instruction* local = runner.Run(*best_plan);
+  Instruction* local = nullptr;
+  if (best_plan->full_rematerialization && !run_.options.policies.search_reshards) {
+    local = RematerializeAsXla(value, *best, layout, with_text);
+  } else {
+    PlanRunner runner(*this, value->shape, best->layout, layout, best->local, with_text);
+    local = runner.Run(*best_plan);
+  }
   value->variants.push_back({layout, local});
   return local;
 }

@@ -150,11 +150,7 @@ Json AsXlaRematerializations(const AsXla& as_xla) {
                   {"wants", r.wants},
                   {"whole_bytes", r.whole_bytes},
                   {"bytes_per_device", r.bytes_per_device}};
-    if (r.advice) {
-      entry.Set("avoided_by", {{"shard", r.advice->shard},
-                               {"bytes_per_device", r.advice->bytes_per_device},
-                               {"bytes_per_device_without", r.program_bytes}});
-    }
+    if (r.advice) entry.Set("avoided_by", AdviceAsJson(*r.advice, r.program_bytes));
     list.Append(std::move(entry));
   }
   return list;
