@@ -14,13 +14,11 @@ namespace gshard {
 
 namespace {
 
-using SameCallees = bool (*)(const Computation&, const Computation&);
-
-bool SameOperationWith(const Instruction& a, const Instruction& b, SameCallees same_callees) {
+bool SameButFrontendAttributes(const Instruction& a, const Instruction& b) {
   return a.backend_config() == b.backend_config() && SameAttributes(a, b) &&
-         std::equal(
-             a.called().begin(), a.called().end(), b.called().begin(), b.called().end(),
-             [&](const Computation* x, const Computation* y) { return same_callees(*x, *y); });
+         std::ranges::equal(a.called(), b.called(), [](const Computation* x, const Computation* y) {
+           return SameComputation(*x, *y);
+         });
 }
 
 std::string_view LayoutTail(const Shape* shape) {
@@ -38,13 +36,16 @@ bool SameInMemory(const Shape* a, const Shape* b) {
 }  // namespace
 
 bool SameOperation(const Instruction& a, const Instruction& b) {
-  return &a == &b || (a.frontend_attributes() == b.frontend_attributes() &&
-                      SameOperationWith(a, b, SameComputation));
+  return &a == &b ||
+         (a.frontend_attributes() == b.frontend_attributes() && SameButFrontendAttributes(a, b));
 }
 
-bool SameComputationInAnyOrder(const Computation& a, const Computation& b) {
+bool SameComputation(const Computation& a, const Computation& b) {
   if (&a == &b) return true;
-  if (a.instructions().size() != b.instructions().size()) return false;
+  if (a.instructions().size() != b.instructions().size() ||
+      a.execution_thread() != b.execution_thread()) {
+    return false;
+  }
   tsl::robin_map<const Instruction*, const Instruction*> in_b;
   std::vector<std::pair<const Instruction*, const Instruction*>> open = {{a.root(), b.root()}};
   while (!open.empty()) {
@@ -56,8 +57,7 @@ bool SameComputationInAnyOrder(const Computation& a, const Computation& b) {
       continue;
     }
     if (!SameInMemory(x->shape(), y->shape()) || x->sharding() != y->sharding() ||
-        x->operand_count() != y->operand_count() ||
-        !SameOperationWith(*x, *y, SameComputationInAnyOrder)) {
+        x->operand_count() != y->operand_count() || !SameButFrontendAttributes(*x, *y)) {
       return false;
     }
     for (size_t i = 0; i < static_cast<size_t>(x->operand_count()); ++i) {
@@ -65,27 +65,6 @@ bool SameComputationInAnyOrder(const Computation& a, const Computation& b) {
     }
   }
   return true;
-}
-
-bool SameComputation(const Computation& a, const Computation& b) {
-  if (&a == &b) return true;
-  if (a.instructions().size() != b.instructions().size() ||
-      a.execution_thread() != b.execution_thread()) {
-    return false;
-  }
-  tsl::robin_map<const Instruction*, const Instruction*> in_b;
-  for (size_t i = 0; i < a.instructions().size(); ++i) {
-    const Instruction& x = *a.instructions()[i];
-    const Instruction& y = *b.instructions()[i];
-    if (x.shape() != y.shape() || x.sharding() != y.sharding() || !SameOperation(x, y) ||
-        !std::equal(
-            x.operands().begin(), x.operands().end(), y.operands().begin(), y.operands().end(),
-            [&](const Instruction* of_a, const Instruction* of_b) { return in_b[of_a] == of_b; })) {
-      return false;
-    }
-    in_b[&x] = &y;
-  }
-  return in_b[a.root()] == b.root();
 }
 
 }  // namespace gshard

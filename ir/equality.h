@@ -10,13 +10,10 @@ namespace gshard {
 // called computations do the same. Names, operands, shape, sharding and metadata do not count.
 bool SameOperation(const Instruction& a, const Instruction& b);
 
-// The same operations on the same operands in the same order, shapes and shardings included.
+// The same work, whatever stands in front of what: what the root needs is compared, shardings
+// included, and the number of the rest. Frontend attributes do not count, as they may name
+// instructions (gshard.cause), nor does it whether a row-major layout is written.
 bool SameComputation(const Computation& a, const Computation& b);
-
-// The same work, whatever stands in front of what: what the root needs is compared, and the number
-// of the rest. Frontend attributes do not count, as they may name instructions (gshard.cause), nor
-// does it whether a row-major layout is written.
-bool SameComputationInAnyOrder(const Computation& a, const Computation& b);
 
 }  // namespace gshard
 

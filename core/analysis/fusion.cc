@@ -10,6 +10,7 @@
 #include "ir/metadata.h"
 #include "ir/module.h"
 #include "ir/op_traits.h"
+#include "ir/source_lines.h"
 
 namespace gshard {
 namespace {
@@ -128,8 +129,8 @@ std::string_view CallIn(std::string_view op_name) {
 }
 
 // Does a framework that launches call by call make x in the kernel of its user? The update of
-// weights, outside of derivatives, is one kernel (fused optimizers).
-bool IsOfOneCall(const Instruction* x, const Instruction* user) {
+// weights, outside of derivatives, is one kernel (fused optimizers). `lines` may be null.
+bool IsOfOneCall(const Instruction* x, const Instruction* user, const SourceLines* lines) {
   if (x->opcode() == Opcode::kConvert || user->opcode() == Opcode::kConvert) return true;
   if (!IsElementwise(user->opcode())) return true;
   if (ReadsFewerDims(x) || ReadsFewerDims(user)) return true;
@@ -137,7 +138,12 @@ bool IsOfOneCall(const Instruction* x, const Instruction* user) {
   const bool is_of_model = name.find("jvp(") != std::string::npos;
   if (!is_of_model || other.find("jvp(") == std::string::npos) return true;
   const std::string_view call = CallIn(name);
-  return !call.empty() && call == CallIn(other);
+  if (!call.empty() || !CallIn(other).empty()) return call == CallIn(other);
+  const bool are_of_one_pass = (name.find("transpose(") == std::string::npos) ==
+                               (other.find("transpose(") == std::string::npos);
+  if (lines == nullptr || !are_of_one_pass) return false;
+  const std::string line = lines->TextOf(*x);
+  return !line.empty() && line == lines->TextOf(*user);
 }
 
 // One iteration's rows of a loop's array that stacks them: autograd keeps the value itself.
@@ -233,6 +239,7 @@ class FusionBuilder {
     FusionKernel kernel;
     Role root_role = Role::kOpaque;
     bool has_dot = false, has_movement = false;
+    int search = 0;  // that came to it last
     bool changes_layout_only = false;
     int64_t elements = 0;  // of the root
   };
@@ -358,7 +365,7 @@ class FusionBuilder {
       for (const Instruction* user : users_.of(made[i])) {
         if (IsAlias(user)) {
           made.push_back(user);
-        } else if (!IsOfOneCall(x, user)) {
+        } else if (!IsOfOneCall(x, user, options_.lines)) {
           return false;
         }
       }
@@ -490,6 +497,12 @@ class FusionBuilder {
     if (draft.has_dot || (!is_reduce && draft.root_role != Role::kElementwise)) return false;
     const Shape* work = is_reduce ? root->operand(0)->shape() : root->shape();
     if (!work->IsArray() || work->element_count() != x->shape()->element_count()) return false;
+    // The others read what it writes: it must not wait for them.
+    const auto is_reader = [&](const Instruction* operand) {
+      const int32_t kernel = model_.state_[model_.Index(operand)].kernel;
+      return kernel >= 0 && kernel != first && std::ranges::find(kernels, kernel) != kernels.end();
+    };
+    if (NeedsAny(first, x, is_reader)) return false;
     model_.state_[model_.Index(x)].kernel = first;
     draft.kernel.members.push_back(x);
     kernels_of_[model_.Index(x)] = {first};
@@ -500,41 +513,53 @@ class FusionBuilder {
   // kernel that computes with it, too: Adam's moments and parameters are one kernel on TPUs.
   bool JoinsReader(const Instruction* x, Role role, const KernelList& kernels) {
     if (!options_.fuses_more || kernels.size() < 2) return false;
-    const Instruction* root = drafts_[static_cast<size_t>(kernels.back())].kernel.root;
     for (const Instruction* user : users_.of(x)) {
       const bool is_outside = kernels_of_[model_.Index(user)].empty() || IsUpdatedBy(user, x);
-      if (is_outside && Needs(root, user)) return false;
+      if (is_outside && Needs(kernels.back(), user)) return false;
     }
     return JoinsFirstUser(x, role, kernels);
   }
 
-  // Does `x` need `other`, directly or through others? Nothing found within a bound counts as yes.
-  bool Needs(const Instruction* x, const Instruction* other) {
+  // Does the kernel need something `is_wanted`, through all that other kernels need for their
+  // results? Nothing found within a bound counts as yes. What is wanted stands behind `first`.
+  template <typename IsWanted>
+  bool NeedsAny(int32_t kernel, const Instruction* first, IsWanted is_wanted) {
     constexpr int kMaxVisited = 4000;
+    const size_t begin = places_[model_.Index(first)];
     ++search_;
-    int visited = 0;
-    const size_t end = places_[model_.Index(other)];  // what stands before it does not need it
-    pending_.assign(1, x);
-    while (!pending_.empty()) {
+    pending_.clear();
+    AddMembers(kernel);
+    for (int visited = 0; !pending_.empty(); ++visited) {
+      if (visited > kMaxVisited) return true;
       const Instruction* value = pending_.back();
       pending_.pop_back();
-      if (value == other || visited > kMaxVisited) return true;
-      ++visited;
       for (const Instruction* operand : value->operands()) {
+        if (is_wanted(operand)) return true;
         const size_t at = model_.Index(operand);
-        if (seen_[at] == search_ || places_[at] < end) continue;
+        if (seen_[at] == search_ || places_[at] < begin) continue;
         seen_[at] = search_;
         pending_.push_back(operand);
+        if (model_.state_[at].kernel >= 0) AddMembers(model_.state_[at].kernel);
       }
     }
     return false;
   }
 
-  bool AnyReduceNeeds(const Draft& draft, const Instruction* x) {
-    return std::any_of(draft.kernel.members.begin(), draft.kernel.members.end(),
-                       [&](const Instruction* member) {
-                         return member->opcode() == Opcode::kReduce && Needs(member, x);
-                       });
+  bool Needs(int32_t kernel, const Instruction* x) {
+    return NeedsAny(kernel, x, [&](const Instruction* operand) { return operand == x; });
+  }
+
+  // A kernel runs when all that its members need is there.
+  void AddMembers(int32_t kernel) {
+    Draft& draft = drafts_[static_cast<size_t>(kernel)];
+    if (draft.search == search_) return;
+    draft.search = search_;
+    for (const auto* list : {&draft.kernel.members, &draft.kernel.copies}) {
+      for (const Instruction* member : *list) {
+        seen_[model_.Index(member)] = search_;
+        pending_.push_back(member);
+      }
+    }
   }
 
   // Over the same dims of arrays of the same shape?
@@ -558,7 +583,7 @@ class FusionBuilder {
             std::ranges::find(refused, kernel) != refused.end()) {
           continue;
         }
-        if (AnyReduceNeeds(drafts_[static_cast<size_t>(kernel)], x)) {
+        if (Needs(kernel, x)) {
           refused.push_back(kernel);
           continue;
         }

@@ -29,6 +29,8 @@
 
 namespace gshard {
 
+class SourceLines;
+
 struct FusionOptions {
   // A TPU's matrix unit takes elementwise producers and consumers; libraries, as GPUs and CPUs call
   // them, take layouts only.
@@ -49,8 +51,11 @@ struct FusionOptions {
   // what is in memory anyway is written by the first kernel that computes with it.
   bool fuses_more = false;
   // Elementwise operations of a model are fused only with those of the same function of a library
-  // (jit(silu)), and with the statistics of a norm or softmax: each call is a kernel.
+  // (jit(silu)), of the same line of the program where they are of none, and with the statistics of
+  // a norm or softmax: each call is a kernel.
   bool fuses_calls = true;
+  // Of the module, for `fuses_calls`; null: lines are not known. Lives as long as the model.
+  const SourceLines* lines = nullptr;
   // Results of a loop's iterations are copied into the arrays that stack them; false: they stay
   // where they are made.
   bool copies_into_stacks = true;

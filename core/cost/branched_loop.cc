@@ -28,7 +28,7 @@ const Instruction* NumberOf(const Instruction& conditional) {
 using Conditionals = std::vector<const Instruction*>;
 
 bool DoTheSame(const Computation* a, const Computation* b) {
-  return SameComputationInAnyOrder(*a, *b);
+  return SameComputation(*a, *b);
 }
 
 // Conditionals of the body by their branches, each family in the order of the text.

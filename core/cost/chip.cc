@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 #include "core/cost/embedded_chips.h"
 #include "core/json.h"
@@ -13,6 +14,19 @@
 
 namespace gshard {
 namespace {
+
+constexpr std::pair<std::string_view, Chip::Stack> kStacks[] = {
+    {"jax", Chip::Stack::kJax},
+    {"pytorch", Chip::Stack::kPytorch},
+    {"megatron", Chip::Stack::kMegatron}};
+constexpr std::string_view kStackNames = "jax, pytorch or megatron";
+
+std::optional<Chip::Stack> StackCalled(std::string_view name) {
+  for (const auto& [known, stack] : kStacks) {
+    if (known == name) return stack;
+  }
+  return std::nullopt;
+}
 
 void ReadNumber(const Json& json, std::string_view key, double& value) {
   if (json.Has(key)) value = json.NumberAt(key);
@@ -79,6 +93,29 @@ void ReadNetwork(const Json& json, Chip& chip) {
   }
 }
 
+void ReadStackRates(const Json& json, Chip::StackRates& rates) {
+  ReadCurve(json, "attention_efficiency", rates.attention_efficiency);
+  ReadNumber(json, "sustained", rates.sustained);
+}
+
+// What stands in the chip itself is all stacks'; 'stacks' has what one of them has instead.
+void ReadStacks(const Json& json, Chip& chip) {
+  for (Chip::StackRates& rates : chip.stacks) ReadStackRates(json, rates);
+  if (!json.Has("stacks")) return;
+  const Json stacks = json.At("stacks");
+  for (const std::string& name : stacks.Keys()) {
+    const std::optional<Chip::Stack> stack = StackCalled(name);
+    if (!stack) throw JsonError(fmt::format("no stack '{}': {}", name, kStackNames));
+    const Json rates = stacks.At(name);
+    for (const std::string& key : rates.Keys()) {
+      if (key != "attention_efficiency" && key != "sustained") {
+        throw JsonError(fmt::format("a stack has no field '{}'", key));
+      }
+    }
+    ReadStackRates(rates, chip.stacks[static_cast<size_t>(*stack)]);
+  }
+}
+
 const std::vector<std::string_view>& KnownKeys() {
   static const std::vector<std::string_view> keys = {"base",
                                                      "name",
@@ -100,6 +137,8 @@ const std::vector<std::string_view>& KnownKeys() {
                                                      "dot_efficiency",
                                                      "attention_efficiency",
                                                      "memory_efficiency",
+                                                     "sustained",
+                                                     "stacks",
                                                      "overlaps_collectives",
                                                      "collective_compute_share",
                                                      "all_reduce_combine_bytes",
@@ -147,8 +186,8 @@ Chip ReadChip(const Json& json, const std::function<Chip(const std::string&)>& f
   ReadTriple(json, "matrix_tile", chip.matrix_tile);
   ReadTriple(json, "f32_passes", chip.f32_passes);
   ReadCurve(json, "dot_efficiency", chip.dot_efficiency);
-  ReadCurve(json, "attention_efficiency", chip.attention_efficiency);
   ReadCurve(json, "memory_efficiency", chip.memory_efficiency);
+  ReadStacks(json, chip);
   if (json.Has("overlaps_collectives")) {
     chip.overlaps_collectives = json.BoolAt("overlaps_collectives");
   }
@@ -170,9 +209,14 @@ std::string ProblemOf(const Chip& chip) {
                   chip.PeakFlops(DType::kF32) > 0;
   for (const auto& [type, rate] : chip.peak_flops) positive = positive && rate > 0;
   if (!positive) return "rates and sizes must be positive, and f32 or bf16 must have a peak";
-  if (!IsSound(chip.dot_efficiency) || !IsSound(chip.attention_efficiency) ||
-      !IsSound(chip.memory_efficiency)) {
-    return "the limit of an efficiency is over 0 and at most 1, its half not negative";
+  bool efficiencies = IsSound(chip.dot_efficiency) && IsSound(chip.memory_efficiency);
+  for (const Chip::StackRates& rates : chip.stacks) {
+    efficiencies =
+        efficiencies && IsSound(rates.attention_efficiency) && IsSound({.limit = rates.sustained});
+  }
+  if (!efficiencies) {
+    return "the limit of an efficiency, as 'sustained', is over 0 and at most 1, its half not "
+           "negative";
   }
   bool counts = chip.devices_per_chip >= 1 && chip.matrix_units >= 1 &&
                 chip.all_reduce_combine_bytes >= 0 && chip.fast_memory_bytes >= 0;
@@ -264,25 +308,17 @@ std::string ChipsMeantBy(std::string_view name) {
 
 }  // namespace
 
-namespace {
-constexpr std::pair<std::string_view, Chip::Stack> kStacks[] = {
-    {"jax", Chip::Stack::kJax},
-    {"pytorch", Chip::Stack::kPytorch},
-    {"megatron", Chip::Stack::kMegatron}};
-}  // namespace
-
 Expected<void> SetStack(Chip& chip, std::string_view name) {
-  for (const auto& [known, stack] : kStacks) {
-    if (known != name) continue;
-    if (stack != Chip::Stack::kJax && chip.compiler != Chip::Compiler::kGpu) {
-      return Fail(
-          MakeError("E-COST-001", fmt::format("'{}' runs on GPUs, {} is none", name, chip.name)));
-    }
-    chip.stack = stack;
-    return {};
+  const std::optional<Chip::Stack> stack = StackCalled(name);
+  if (!stack) {
+    return Fail(MakeError("E-COST-001", fmt::format("no stack '{}': {}", name, kStackNames)));
   }
-  return Fail(
-      MakeError("E-COST-001", fmt::format("no stack '{}': jax, pytorch or megatron", name)));
+  if (*stack != Chip::Stack::kJax && chip.compiler != Chip::Compiler::kGpu) {
+    return Fail(
+        MakeError("E-COST-001", fmt::format("'{}' runs on GPUs, {} is none", name, chip.name)));
+  }
+  chip.stack = *stack;
+  return {};
 }
 
 std::string_view NameOf(Chip::Stack stack) {

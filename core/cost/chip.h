@@ -49,6 +49,14 @@ struct Chip {
   // about the same), PyTorch call by call, or Megatron with Transformer Engine's fused kernels.
   enum class Stack : uint8_t { kJax, kPytorch, kMegatron };
 
+  // What differs from stack to stack.
+  struct StackRates {
+    EfficiencyCurve attention_efficiency;  // by FLOPs of the kernel
+    // Of the rates above and below, the share that kernels hold through whole steps: each takes
+    // 1 / sustained as long. docs/cost.md, "What steps sustain".
+    double sustained = 1;
+  };
+
   std::string name;
   Compiler compiler = Compiler::kTpu;
   Stack stack = Stack::kJax;                 // not kJax: of a GPU
@@ -68,10 +76,11 @@ struct Chip {
   std::array<int64_t, 3> f32_passes = {0, 0, 0};
   // Do products at DEFAULT precision round f32 operands to bf16?
   bool RoundsDotOperands() const { return f32_passes[0] == 1; }
-  EfficiencyCurve dot_efficiency;        // by FLOPs of the dot
-  EfficiencyCurve attention_efficiency;  // by FLOPs of the kernel
-  EfficiencyCurve memory_efficiency;     // by bytes of the kernel
-  bool overlaps_collectives = false;     // its compiler's scheduler makes collectives async
+  EfficiencyCurve dot_efficiency;     // by FLOPs of the dot
+  EfficiencyCurve memory_efficiency;  // by bytes of the kernel
+  std::array<StackRates, 3> stacks;   // by Stack; those of a TPU are all alike
+  const StackRates& OfStack() const { return stacks[static_cast<size_t>(stack)]; }
+  bool overlaps_collectives = false;  // its compiler's scheduler makes collectives async
   // Of the compute units, what a collective beside compute takes (GPUs copy with them).
   double collective_compute_share = 0;
   // Its compiler makes independent all-reduces one up to so many bytes; 0: no limit.

@@ -333,6 +333,7 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
   report.devices = priced->devices;
   report.chip = chip.name;
   report.stack = chip.stack;
+  report.sustained = chip.OfStack().sustained;
   report.overlap = priced->overlap;
   report.uses_text_cycles = options.uses_text_cycles;
   if (priced->mesh != nullptr) report.mesh = priced->mesh->axes;

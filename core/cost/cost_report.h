@@ -90,6 +90,7 @@ struct CostReport {
   int64_t devices = 1;
   std::string chip;
   Chip::Stack stack = Chip::Stack::kJax;
+  double sustained = 1;  // of the chip's rates: Chip::StackRates
   std::vector<MeshAxis> mesh;       // named, or inferred: axis0, axis1, ..; empty for one device
   std::string propagation;          // "gspmd", "shardy"; empty: the text came partitioned
   bool mesh_is_inferred = false;    // the text names no axes

@@ -127,12 +127,13 @@ double MatrixRate(const MatrixWork& product, const Chip& chip) {
   return rate;
 }
 
-double KernelSeconds(const KernelWork& work, const Chip& chip) {
+double RatedSeconds(const KernelWork& work, const Chip& chip) {
   if (work.is_scalar) return 0;
   const bool is_attention = work.work_class == WorkClass::kAttention;
   double matrix_flops = 0, matrix_s = 0;
   for (const MatrixWork& product : work.matrix) matrix_flops += product.flops;
-  const EfficiencyCurve& curve = is_attention ? chip.attention_efficiency : chip.dot_efficiency;
+  const EfficiencyCurve& curve =
+      is_attention ? chip.OfStack().attention_efficiency : chip.dot_efficiency;
   if (is_attention) {
     // Its kernel keeps to tiles of its own making, but for the width of a head.
     double todo = matrix_flops > 0 ? (matrix_flops + work.recomputed_flops) *
@@ -156,6 +157,10 @@ double KernelSeconds(const KernelWork& work, const Chip& chip) {
       bytes > 0 ? bytes / (chip.hbm_bytes_per_s * chip.memory_efficiency.At(bytes)) : 0;
   double longest = std::max({matrix_s, vector_s, memory_s});
   return longest > 0 ? longest + chip.launch_s : 0;
+}
+
+double KernelSeconds(const KernelWork& work, const Chip& chip) {
+  return RatedSeconds(work, chip) / chip.OfStack().sustained;
 }
 
 FusionOptions FusionOptionsOf(const Chip& chip) {

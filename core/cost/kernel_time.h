@@ -1,5 +1,5 @@
 // How long a kernel takes on a chip: max(matrix work, vector work, memory traffic), since these
-// overlap, plus Chip::launch_s. docs/cost.md, "Kernels".
+// overlap, plus Chip::launch_s, over what steps sustain of that. docs/cost.md, "Kernels".
 #ifndef GSHARD_CORE_COST_KERNEL_TIME_H_
 #define GSHARD_CORE_COST_KERNEL_TIME_H_
 
@@ -9,7 +9,9 @@
 namespace gshard {
 
 // Returns the time of one execution in seconds; 0 for kernels that do nothing and for scalar ones.
+// RatedSeconds is at the chip's rates: what a compiler's estimates are compared with.
 double KernelSeconds(const KernelWork& work, const Chip& chip);
+double RatedSeconds(const KernelWork& work, const Chip& chip);
 
 // Returns the FLOP/s of the matrix units for a product: by the operands' type, or by the passes
 // over narrower types that its precision or algorithm asks for. Without padding and efficiency.

@@ -29,7 +29,7 @@ class Simulation {
         copies_(copies),
         in_order_(in_order),
         slow_rate_(1 - compute_share) {
-    FindTails();
+    FindPaths();
     Connect();
   }
 
@@ -159,6 +159,9 @@ class Simulation {
       if (!s.in_order_) {
         double tail_a = s.tail_[a % s.count_], tail_b = s.tail_[b % s.count_];
         if (tail_a != tail_b) return tail_a < tail_b;
+        // Of equals, what is near the start, wherever it stands in the text.
+        double head_a = s.head_[a % s.count_], head_b = s.head_[b % s.count_];
+        if (head_a != head_b) return head_a > head_b;
       }
       return a > b;
     }
@@ -171,7 +174,7 @@ class Simulation {
            finished_of_copy_[static_cast<size_t>(copy - kTripsInFlight)] == count_;
   }
 
-  void FindTails() {
+  void FindPaths() {
     tail_.resize(count_);
     std::vector<bool> has_users(count_);
     feeds_collectives_.assign(count_, true);
@@ -187,6 +190,13 @@ class Simulation {
     }
     for (size_t i = 0; i < count_; ++i) {
       feeds_collectives_[i] = feeds_collectives_[i] && has_users[i];
+    }
+    head_.resize(count_);
+    for (size_t i = 0; i < count_; ++i) {
+      for (int32_t before : nodes_[i].after) {
+        const auto b = static_cast<size_t>(before);
+        head_[i] = std::max(head_[i], head_[b] + nodes_[b].seconds);
+      }
     }
     for (size_t i = count_; i-- > 0;) {
       tail_[i] += nodes_[i].seconds;
@@ -348,7 +358,7 @@ class Simulation {
   const size_t count_;
   const int copies_;
   const bool in_order_;
-  std::vector<double> tail_;                              // per node: longest path to the end
+  std::vector<double> tail_, head_;  // per node: longest path to the end, with it; from the start
   std::vector<bool> feeds_collectives_;                   // per node: its only users
   std::vector<std::vector<int32_t>> users_, next_users_;  // per node
   // Per instance (copy * count + node).

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "core/analysis/trip_count.h"
+#include "core/cost/blocking_collectives.h"
 #include "core/cost/kernel_time.h"
 #include "core/cost/op_cost.h"
 #include "core/cost/recomputation.h"
@@ -58,6 +60,7 @@ class StepBuilder {
   void Run() {
     FusionOptions fusion_options = FusionOptionsOf(model_.chip_);
     fusion_options.host = &model_.host_;
+    if (model_.lines_) fusion_options.lines = &*model_.lines_;
     if (model_.attention_) fusion_options.attention = &*model_.attention_;
     fusion_options.rounded = &model_.rounded_;
     fusion_options.is_compiled = model_.is_compiled_;
@@ -69,6 +72,7 @@ class StepBuilder {
       last_id = std::max(last_id, x->id());
     }
     if (first_id_ <= last_id) needs_.resize(last_id - first_id_ + 1);
+    if (model_.chip_.stack == Chip::Stack::kPytorch) blocking_ = BlockingCollectives(computation_);
     AddKernels(fusion);
     for (const Instruction* x : computation_.instructions()) Visit(fusion, x);
     if (cost_.trips > 1) ConnectTrips();
@@ -99,13 +103,14 @@ class StepBuilder {
       for (const Instruction* member : kernel.members) {
         if (IsRecomputed(*member)) step.recompute_flops += FlopsOf(*member);
       }
-      step.model_s = KernelSeconds(step.work, model_.chip_);
+      step.model_s = RatedSeconds(step.work, model_.chip_);
       const std::optional<int64_t> cycles = EstimatedCycles(*kernel.root);
       if (cycles && model_.chip_.clock_hz > 0) {
         step.text_s = static_cast<double>(*cycles) / model_.chip_.clock_hz;
       }
       cost_.nodes.back().seconds =
-          model_.options_.uses_text_cycles ? step.text_s.value_or(step.model_s) : step.model_s;
+          (model_.options_.uses_text_cycles ? step.text_s.value_or(step.model_s) : step.model_s) /
+          model_.chip_.OfStack().sustained;
       for (const Instruction* member : kernel.members) node_of_[member] = number;
     }
   }
@@ -328,12 +333,13 @@ class StepBuilder {
     NeedsOf(x) = {node};
   }
 
-  bool IsAsync(bool is_start) const {
+  bool IsAsync(const Instruction& collective, bool is_start) const {
     switch (model_.options_.overlap) {
       case Overlap::kPerfect:
         return true;
       case Overlap::kXla:
-        return is_start || (!model_.is_compiled_ && model_.chip_.overlaps_collectives);
+        return is_start || (!model_.is_compiled_ && model_.chip_.overlaps_collectives &&
+                            !blocking_.contains(&collective));
       default:
         return false;
     }
@@ -350,7 +356,7 @@ class StepBuilder {
     for (const NetworkSegment& segment : step.collective.segments) {
       if (segment.extent > 1) schedule.links |= uint32_t{1} << std::min<size_t>(segment.dim, 31);
     }
-    schedule.on_compute = schedule.seconds > 0 && !IsAsync(is_start);
+    schedule.on_compute = schedule.seconds > 0 && !IsAsync(collective, is_start);
     schedule.is_stall = schedule.on_compute;
     WaitFor(node, NeedsOfOperands(x));
     NeedsOf(x) = {node};
@@ -370,8 +376,28 @@ class StepBuilder {
     }
   }
 
+  // Of the nodes that are left, all of which wait: one that waits for itself, through others. It
+  // has several results, so that not all of it is needed for what it waits for.
+  static size_t OneOnACycle(const std::vector<ScheduleNode>& nodes,
+                            const std::vector<int32_t>& number, const std::vector<StepNode>& steps,
+                            size_t start) {
+    std::vector<size_t> path;
+    std::vector<bool> on_path(nodes.size());
+    for (size_t at = start; !on_path[at];) {
+      on_path[at] = true;
+      path.push_back(at);
+      at = static_cast<size_t>(*std::ranges::find_if(nodes[at].after, [&](int32_t before) {
+        return number[static_cast<size_t>(before)] < 0;
+      }));
+      start = at;
+    }
+    const auto cycle = std::ranges::find(path, start);
+    return *std::find_if(cycle, path.end() - 1,
+                         [&](size_t i) { return steps[i].kind == StepNode::Kind::kKernel; });
+  }
+
   // Kahn's algorithm, the earliest in the text first. A kernel that waits for its own results
-  // through others waits for their operands only.
+  // through others (attention of several steps) waits for their operands only.
   void Sort() {
     const size_t count = cost_.nodes.size();
     for (ScheduleNode& node : cost_.nodes) {
@@ -398,9 +424,11 @@ class StepBuilder {
     for (size_t i = 0; i < count; ++i) (waits[i] == 0 ? ready : rest).insert(key(i));
     std::vector<int32_t> number(count, -1);
     while (order.size() < count) {
-      auto& from = ready.empty() ? rest : ready;
-      size_t i = from.begin()->second;
-      from.erase(from.begin());
+      const bool is_stuck = ready.empty();
+      const size_t i = is_stuck
+                           ? OneOnACycle(cost_.nodes, number, cost_.steps, rest.begin()->second)
+                           : ready.begin()->second;
+      (is_stuck ? rest : ready).erase(key(i));
       number[i] = static_cast<int32_t>(order.size());
       order.push_back(i);
       for (int32_t user : users[i]) {
@@ -428,6 +456,7 @@ class StepBuilder {
   ComputationCost& cost_;
   std::vector<Needs> needs_;  // by instruction id - first_id_
   uint32_t first_id_ = 0;
+  std::unordered_set<const Instruction*> blocking_;          // of a program that runs call by call
   std::unordered_map<const Instruction*, int32_t> node_of_;  // of members of kernels
   std::vector<std::pair<int32_t, int64_t>> carried_uses_;    // node, element of the carried tuple
 };
@@ -443,6 +472,7 @@ StepModel::StepModel(const Module& module, const Chip& chip, const Mesh* mesh,
       is_compiled_(IsCompiled(module)),
       collectives_(module.DeviceCount(), mesh, network),
       host_(module, users_) {
+  if (!FusionOptionsOf(chip).fuses_calls) lines_.emplace(module);
   if (options.fuse_attention && !is_compiled_) {
     attention_.emplace(module, users_, ModuleAttention::MaskedShares::kFound);
   }

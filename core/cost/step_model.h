@@ -17,6 +17,7 @@
 #include "core/cost/schedule.h"
 #include "core/cost/timeline.h"
 #include "ir/module.h"
+#include "ir/source_lines.h"
 #include "ir/traversal.h"
 
 namespace gshard {
@@ -24,7 +25,7 @@ namespace gshard {
 struct StepModelOptions {
   Overlap overlap = Overlap::kXla;  // kChipDefault is not allowed: PricedStep replaces it
   bool fuse_attention = true;
-  bool mean_branches = false;  // conditionals take the mean of their branches, not the dearest
+  bool mean_branches = false;    // conditionals take the mean of their branches, not the dearest
   bool uses_text_cycles = true;  // where the text has them and the chip's clock is known
 };
 
@@ -41,9 +42,9 @@ struct StepNode {
   enum class Kind : uint8_t { kKernel, kCollective, kLoop, kCallee, kCopy };
   Kind kind = Kind::kKernel;
   const Instruction* instruction = nullptr;
-  KernelWork work;             // kKernel; a collective's combiner
-  double recompute_flops = 0;  // part of work.flops that rematerialised members do
-  double model_s = 0;          // kKernel: of one execution, by the model
+  KernelWork work;               // kKernel; a collective's combiner
+  double recompute_flops = 0;    // part of work.flops that rematerialised members do
+  double model_s = 0;            // kKernel: of one execution at the chip's rates, by the model
   std::optional<double> text_s;  // and by the cycles that the compiler wrote
   // Returns the part of work.masked_flops that is not rematerialised.
   double MaskedOnceFlops() const {
@@ -106,6 +107,7 @@ class StepModel {
   std::optional<ModuleAttention> attention_;
   CollectiveCosts collectives_;
   HostMemory host_;
+  std::optional<SourceLines> lines_;  // where kernels go by them
   std::map<std::pair<const Computation*, double>, std::unique_ptr<ComputationCost>> costs_;
   std::vector<std::unique_ptr<ComputationCost>> mixed_bodies_;
   std::vector<std::unique_ptr<BranchedLoop>> branched_loops_;

@@ -135,6 +135,7 @@ std::string CostAsJson(const Module& module, const CostReport& report, size_t to
                    {"devices", report.devices},
                    {"chip", report.chip},
                    {"stack", NameOf(report.stack)},
+                   {"sustained", report.sustained},
                    {"failed_checks", FailedChecksAsJson(failed)},
                    {"advice", std::move(tried)},
                    {"mesh", std::move(mesh)},

@@ -94,6 +94,11 @@ std::string CostAsText(const Module& module, const CostReport& report, size_t to
                      report.propagation == "shardy" ? ", propagated by Shardy's rules" : "");
   out += fmt::format("  step time      {:>12}   {}\n", HumanSeconds(report.step_time_s),
                      BreakdownText(report));
+  if (report.sustained < 1) {
+    out += fmt::format(
+        "  sustained      {:>11.0f}%   of the rates of single kernels, as in published training steps\n",
+        100 * report.sustained);
+  }
   std::string waste = WasteText(report);
   out += fmt::format("  work a device  {:>12}   MFU {:.1f}%, HFU {:.1f}%{}{}, HBM traffic {}\n",
                      HumanFlops(report.flops_per_device), 100 * report.mfu, 100 * report.hfu,

@@ -1,12 +1,16 @@
 """Published training runs: the step time that gshard-cost predicts over the one that was measured.
 
     python3 tests/bench/published_runs.py FILE.json.. --gshard build/ci/cmd [--only REGEX] [--programs DIR] [--json FILE]
+        [--sustained]
 
 FILE.json has `rows`, by name a configuration and what was measured: devices, mesh, layers, widths, heads, vocabulary, batch,
 length, remat, and `step_s`, `tok_s_device`, `images_s` or `tflops_device` (of 6N + 12 L S N D FLOPs a token). Needs JAX
 (samples/gen/requirements.txt), no accelerator: published_models.py builds the graph of each row from shapes alone, once, in
 DIR. Prints a row a run with what its time goes to, each part over the measured time, and for each file the median and how
 many runs are within 15 and 30 %. Rows whose configuration is incomplete are listed with what is missing.
+
+--sustained asks what share of the chip's rates the steps sustain: by TPU generation, of GPUs by stack, the share with which the
+ratios' geometric mean is 1; and how far off each run is with the share of the others of its kind, without itself.
 """
 import argparse
 import json
@@ -19,8 +23,8 @@ import sys
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 PARTS = ("dot", "attention", "movement", "other", "exposed_communication", "bubble")
-# Who made the kernels, by what the source is of; JAX, and PyTorch programs that torch.compile makes, are "jax".
-STACKS = (("pytorch", "llm-foundry|nanotron|DeepLearningExamples"),
+# Whose programs they are, by what the source is of; else JAX's.
+STACKS = (("pytorch", "llm-foundry|nanotron|DeepLearningExamples|fms-fsdp|torchtitan"),
           ("megatron", "NeMo|Megatron|dgxc-benchmarking (nemotron|llama3)|TransformerEngine|2205.05198"))
 # Machines that are not the chip's usual ones, by what the source says of them: fields of a chip file over the row's chip.
 # A3 with TCPX: cloud.google.com/compute/docs/gpus/gpu-network-bandwidth, "A3 High": 1,000 Gb/s a machine, five NICs of 200,
@@ -65,17 +69,20 @@ def run(*command):
     return done.stdout
 
 
-def chip_flags(row, path):
+def chip_flags(row, path, sustained):
     """--chip, or --chip-file of one that is written beside the program."""
-    fields = next((fields for source, fields in MACHINES if re.search(source, row["source"])), None)
-    if fields is None:
+    fields = dict(next((fields for source, fields in MACHINES if re.search(source, row["source"])), {}))
+    if sustained:
+        fields["sustained"] = sustained
+    if not fields:
         return ["--chip", row["chip"]]
     file = path.with_suffix(".chip.json")
     file.write_text(json.dumps({"base": row["chip"], "name": row["chip"], **fields}))
     return ["--chip-file", file]
 
 
-def estimate(gshard, path, row):
+def estimate(gshard, path, row, sustained=None):
+    """gshard-cost's document; at the chip's share of its rates where `sustained` is not given."""
     if "pipeline" in row:
         plan, staged = row["pipeline"], path.with_suffix(".stages.hlo")
         flags = ["--stages", plan["stages"], "--microbatches", plan["microbatches"], "--schedule", plan["schedule"]]
@@ -85,7 +92,7 @@ def estimate(gshard, path, row):
             run(gshard / "gshard-opt", "pipeline", path, "--chip", row["chip"], "-o", staged, *map(str, flags))
         path = staged
     attention = "materialized" if re.search(SPELLED_OUT, row["source"]) else "flash"
-    return json.loads(run(gshard / "gshard-cost", path, *chip_flags(row, path), "--stack", stack_of(row), "--attention", attention, "--json"))
+    return json.loads(run(gshard / "gshard-cost", path, *chip_flags(row, path, sustained), "--stack", stack_of(row), "--attention", attention, "--json"))
 
 
 def program(directory, name, row):
@@ -108,6 +115,26 @@ def print_row(name, row, report):
     return ratio
 
 
+def print_sustained(gshard, runs):
+    """`runs`: (row, path of its program) by name."""
+    kinds = {}
+    for name, (row, _) in runs.items():
+        kinds.setdefault(row["chip"] if row["chip"].startswith("tpu") else f"GPUs, {stack_of(row)}", []).append(name)
+    ratio = lambda name, share: estimate(gshard, runs[name][1], runs[name][0], share)["step_time_s"] / measured_seconds(runs[name][0])
+    left_out = []
+    for kind, names in kinds.items():
+        full = {name: ratio(name, 1) for name in names}
+        mean = statistics.geometric_mean(full.values())
+        print(f"{kind:20} {len(names):3} runs sustain {mean:.3f}")
+        for name in names if len(names) > 1 else []:
+            share = min(1, statistics.geometric_mean(value for other, value in full.items() if other != name))
+            left_out.append(ratio(name, share))
+            print(f"    {name:34} at full rates {full[name]:.3f}, with the others' share {share:.3f}: {left_out[-1]:.3f}", flush=True)
+    off = [abs(value - 1) for value in left_out]
+    print(f"each by the others: {len(off)} runs, median {statistics.median(left_out):.3f}, {sum(x <= .15 for x in off)} within 15 %, "
+          f"{sum(x <= .3 for x in off)} within 30 %")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=pathlib.Path)
@@ -115,9 +142,10 @@ def main():
     parser.add_argument("--only", default="", help="rows whose name matches")
     parser.add_argument("--programs", type=pathlib.Path, default=pathlib.Path("build/published_runs"))
     parser.add_argument("--json", type=pathlib.Path, help="all ratios, to this file")
+    parser.add_argument("--sustained", action="store_true", help="what share of the rates the steps sustain")
     arguments = parser.parse_args()
     import published_models
-    kept = {}
+    kept, runs = {}, {}
     print(f"{'run':34} {'chip':8} {'devices':>7} {'measured':>9} {'gshard, s':>9} {'ratio':>6}  "
           + " ".join(f"{head:>9}" for head in HEADS) + f" {'peak, GiB':>9}")
     for file in arguments.files:
@@ -130,11 +158,14 @@ def main():
                 continue
             path = program(arguments.programs, name, row)
             ratios[name] = print_row(name, row, estimate(arguments.gshard, path, row))
+            runs[name] = (row, path)
         if ratios:
             off = [abs(ratio - 1) for ratio in ratios.values()]
             print(f"{file.name}: {len(ratios)} runs, median {statistics.median(ratios.values()):.3f}, {sum(x <= .15 for x in off)} within "
                   f"15 %, {sum(x <= .3 for x in off)} within 30 %")
         kept[file.name] = ratios
+    if arguments.sustained:
+        print_sustained(arguments.gshard, runs)
     if arguments.json:
         arguments.json.write_text(json.dumps(kept, indent=1))
 

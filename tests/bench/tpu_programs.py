@@ -16,6 +16,7 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 
 os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
 os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
@@ -56,8 +57,12 @@ def cost(gshard, path, chip, *flags):
     """The report, or null where there is no text or one that gshard-cost does not read."""
     if not path.exists():
         return None
-    done = subprocess.run([gshard, path, "--chip", chip, "--attention", "materialized", "--json", *flags], check=False,
-                          capture_output=True, text=True)
+    # At full rates: the compiler's estimates know nothing of what whole steps sustain of them.
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as rated:
+        rated.write(json.dumps({"base": chip, "name": chip, "sustained": 1}))
+        rated.flush()
+        done = subprocess.run([gshard, path, "--chip-file", rated.name, "--attention", "materialized", "--json", *flags], check=False,
+                              capture_output=True, text=True)
     if done.returncode:
         print(f"gshard-cost {path}: {done.stderr[:300]}", file=sys.stderr)
         return None

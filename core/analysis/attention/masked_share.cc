@@ -15,6 +15,7 @@ constexpr double kLow = -1e4;
 constexpr int64_t kRows = 16, kColumns = 64, kOfMany = 6;
 constexpr int kProbes = 8;
 constexpr int64_t kTogether = 1024;  // positions that are evaluated in one go
+constexpr int64_t kDevices = 4;
 constexpr double kBases[] = {0.1, 0.4, 0.6, 0.9};
 
 class MaskSampler {
@@ -144,8 +145,18 @@ class MaskSampler {
 
 }  // namespace
 
-double MaskedShare(const std::vector<const Instruction*>& operations, PositionValues& values) {
-  return operations.empty() ? 0 : MaskSampler(operations, values).Share();
+double MaskedShare(const std::vector<const Instruction*>& operations, int64_t device_count,
+                   PositionValues& values) {
+  if (operations.empty()) return 0;
+  values.AskAnew();
+  double least = MaskSampler(operations, values).Share();
+  if (!values.AskedForDevice()) return least;
+  for (int64_t i = 1; i < kDevices; ++i) {
+    values.SetDevice(i * (device_count - 1) / (kDevices - 1));
+    least = std::min(least, MaskSampler(operations, values).Share());
+  }
+  values.SetDevice(0);
+  return least;
 }
 
 }  // namespace gshard

@@ -42,7 +42,7 @@ ModuleAttention::ModuleAttention(const Module& module, const Users& users, Maske
   if (kernels_.empty()) return;
   const CarriedValues carried(module);
   if (shares == MaskedShares::kFound) {
-    FindMasks(carried);
+    FindMasks(carried, module.DeviceCount());
     ShareMasks(carried);
   }
   FindSpared(module, carried);
@@ -55,17 +55,17 @@ const std::vector<AttentionKernel>& ModuleAttention::KernelsOf(
   return found == kernels_.end() ? kNone : found->second;
 }
 
-void ModuleAttention::FindMasks(const CarriedValues& carried) {
+void ModuleAttention::FindMasks(const CarriedValues& carried, int64_t device_count) {
   PositionValues values(carried);
   // Layers mask alike: a mask is sampled once.
   std::map<std::vector<uint64_t>, double> known;
   const auto share_of = [&](const std::vector<const Instruction*>& operations) {
     std::vector<uint64_t> key;
     for (const Instruction* x : operations) {
-      if (!values.AppendKey(x, key)) return MaskedShare(operations, values);
+      if (!values.AppendKey(x, key)) return MaskedShare(operations, device_count, values);
     }
     const auto [it, is_new] = known.try_emplace(std::move(key), 0);
-    if (is_new) it->second = MaskedShare(operations, values);
+    if (is_new) it->second = MaskedShare(operations, device_count, values);
     return it->second;
   };
   for (auto& [computation, kernels] : kernels_) {

@@ -41,7 +41,7 @@ class ModuleAttention {
  private:
   using Kernels = std::unordered_map<const Computation*, std::vector<AttentionKernel>>;
 
-  void FindMasks(const CarriedValues& carried);
+  void FindMasks(const CarriedValues& carried, int64_t device_count);
   void ShareMasks(const CarriedValues& carried);
   void FindSpared(const Module& module, const CarriedValues& carried);
 

@@ -196,6 +196,10 @@ PositionValues::Elements PositionValues::Evaluate(const Instruction* x, const Po
     return {std::vector<double>(along, along + positions.count),
             std::vector<uint8_t>(positions.count, 1)};
   }
+  if (x->opcode() == Opcode::kPartitionId) {
+    asked_for_device_ = true;
+    return {{static_cast<double>(device_)}, {1}};
+  }
   if (x->opcode() == Opcode::kConstant) {
     const Literal& literal = *x->attributes<ConstantAttributes>().literal;
     if (literal.elided || IsComplex(x->shape()->dtype())) return Unknown();
@@ -260,13 +264,32 @@ PositionValues::Elements PositionValues::EvaluateMoved(const Instruction* x,
       return Evaluate(operand, from, depth + 1);
     }
     case Opcode::kDynamicSlice:
-      if (const Instruction* stored = carried_.StoredSlice(x)) {
-        return Evaluate(stored, positions, depth + 1);
-      }
-      return Unknown();
+      return EvaluateDynamicSlice(x, positions, depth);
     default:  // IsMove has no others
       return Unknown();
   }
+}
+
+// What a loop saved, or the part of an array that begins where constants and the device say.
+PositionValues::Elements PositionValues::EvaluateDynamicSlice(const Instruction* x,
+                                                              const Positions& positions,
+                                                              int depth) {
+  if (const Instruction* stored = carried_.StoredSlice(x)) {
+    return Evaluate(stored, positions, depth + 1);
+  }
+  const Shape* shape = x->operand(0)->shape();
+  Positions from{positions.count, positions.rank};
+  for (size_t dim = 0; dim < from.rank; ++dim) {
+    const auto d = static_cast<int64_t>(dim);
+    const Elements start = Evaluate(x->operand(d + 1), Positions{1, 0}, depth + 1);
+    if (IsUnknown(start)) return Unknown();
+    const int64_t last = shape->dim(d) - x->shape()->dim(d);
+    const int64_t first = std::clamp<int64_t>(static_cast<int64_t>(start.values[0]), 0, last);
+    std::vector<int64_t>& column = Column(positions.count);
+    for (size_t i = 0; i < column.size(); ++i) column[i] = first + positions.dims[dim][i];
+    from.dims[dim] = column.data();
+  }
+  return Evaluate(x->operand(0), from, depth + 1);
 }
 
 // Only the operands that are chosen somewhere are evaluated.
@@ -350,6 +373,7 @@ bool PositionValues::AppendKey(const Instruction* x, int depth, std::vector<uint
       if (const Instruction* stored = carried_.StoredSlice(x)) {
         return AppendKey(stored, depth + 1, key);
       }
+      followed = x->operand_count();
       break;
     default:  // its shape and operands tell all
       break;

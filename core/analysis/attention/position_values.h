@@ -42,10 +42,16 @@ class PositionValues {
   // `carried` must live as long as this.
   explicit PositionValues(const CarriedValues& carried) : carried_(carried) {}
 
-  // The elements of `x` where they follow from constants and iotas, in this computation or in those
-  // that loops carry it from. Not known where they depend on data, but an `and` with a known false
-  // is false all the same. `x` has at most kMaxRank dims. All positions are evaluated together,
-  // operation by operation: masks are asked at thousands.
+  // Which device partition-id is of from now on; 0 at first.
+  void SetDevice(int64_t device) { device_ = device; }
+  // Has partition-id been asked for since the last AskAnew()?
+  bool AskedForDevice() const { return asked_for_device_; }
+  void AskAnew() { asked_for_device_ = false; }
+
+  // The elements of `x` where they follow from constants, iotas and the device, in this computation
+  // or in those that loops carry it from. Not known where they depend on data, but an `and` with a
+  // known false is false all the same. `x` has at most kMaxRank dims. All positions are evaluated
+  // together, operation by operation: masks are asked at thousands.
   Elements At(const Instruction* x, const Positions& positions);
 
   // Appends what At(x, ..) depends on: arrays with equal keys have the same elements at the same
@@ -64,6 +70,7 @@ class PositionValues {
 
   bool AppendKey(const Instruction* x, int depth, std::vector<uint64_t>& key) const;
   Elements Evaluate(const Instruction* x, const Positions& positions, int depth);
+  Elements EvaluateDynamicSlice(const Instruction* x, const Positions& positions, int depth);
   Elements EvaluateMoved(const Instruction* x, const Positions& positions, int depth);
   Elements EvaluateElementwise(const Instruction* x, const Positions& positions, int depth);
   Elements EvaluateSelect(const Instruction* x, const Positions& positions, int depth);
@@ -71,6 +78,8 @@ class PositionValues {
   std::vector<int64_t>& Column(size_t count) { return columns_.emplace_back(count); }
 
   const CarriedValues& carried_;
+  int64_t device_ = 0;
+  bool asked_for_device_ = false;
   int operations_left_ = 0;
   std::deque<std::vector<int64_t>> columns_;
 };

@@ -215,9 +215,9 @@ class ShiftBuilder {
     for (int64_t v = 1; v + 1 < stages_.count(); ++v) {
       if (v == best) continue;
       Computation* own = MakeStageFunction(in_.alike.functions, pass, v);
-      if (SameComputationInAnyOrder(*own, *function)) continue;
+      if (SameComputation(*own, *function)) continue;
       inputs.handed_on = HandedOn(pass, v);
-      if (SameComputationInAnyOrder(*own, *MakeStageFunction(inputs, pass, best))) continue;
+      if (SameComputation(*own, *MakeStageFunction(inputs, pass, best))) continue;
       return Fail(
           UnlikeStages(module_,
                        fmt::format("stages {} and {} of the shifting buffer ({} pass)", best - 1,

@@ -420,7 +420,7 @@ int64_t StageFunctions::Branch(Pass pass, int64_t v) {
   }
   Computation* made = MakeStageFunction(in_, pass, v);
   auto equal = std::find_if(branches_.begin(), branches_.end(), [&](const Computation* other) {
-    return SameComputationInAnyOrder(*made, *other);
+    return SameComputation(*made, *other);
   });
   int64_t index = equal - branches_.begin();
   if (equal == branches_.end()) branches_.push_back(made);

@@ -16,7 +16,7 @@ bool DoTheSame(const Instruction& a, const Instruction& b) {
   return a.shape() == b.shape() && a.backend_config() == b.backend_config() &&
          a.operand_count() == b.operand_count() && SameAttributes(a, b) &&
          std::ranges::equal(a.called(), b.called(), [](const Computation* p, const Computation* q) {
-           return p == q || SameComputationInAnyOrder(*p, *q);
+           return p == q || SameComputation(*p, *q);
          });
 }
 

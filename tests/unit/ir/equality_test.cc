@@ -125,9 +125,8 @@ ENTRY e {
 )"));
   REQUIRE(module);
   const std::span<Computation* const> of = (*module)->computations();
-  CHECK(SameComputationInAnyOrder(*of[0], *of[1]));
-  CHECK_FALSE(SameComputation(*of[0], *of[1]));
-  CHECK_FALSE(SameComputationInAnyOrder(*of[0], *of[2]));
+  CHECK(SameComputation(*of[0], *of[1]));
+  CHECK_FALSE(SameComputation(*of[0], *of[2]));
 }
 
 TEST_CASE("The same work counts whether or not a row-major layout is written", "[ir]") {
@@ -157,9 +156,8 @@ ENTRY e {
 )"));
   REQUIRE(module);
   const std::span<Computation* const> of = (*module)->computations();
-  CHECK(SameComputationInAnyOrder(*of[0], *of[1]));
-  CHECK_FALSE(SameComputation(*of[0], *of[1]));
-  CHECK_FALSE(SameComputationInAnyOrder(*of[0], *of[2]));
+  CHECK(SameComputation(*of[0], *of[1]));
+  CHECK_FALSE(SameComputation(*of[0], *of[2]));
 }
 
 }  // namespace

@@ -203,6 +203,27 @@ TEST_CASE("A reduction that needs another one reads its array again", "[fusion]"
                   kGpu) == "top, sum, tops+s+e+sums+y");
 }
 
+TEST_CASE("No kernel waits for itself through another one", "[fusion]") {
+  // Of either array a sum, and a second one that needs the other array's sum: only one pair can be
+  // one kernel.
+  const char* body = R"(
+  x = f32[64,64] parameter(0)
+  y = f32[64,64] parameter(1)
+  zero = f32[] constant(0)
+  a = f32[64] reduce(x, zero), dimensions={1}, to_apply=add
+  b = f32[64] reduce(y, zero), dimensions={1}, to_apply=add
+  a.all = f32[64] all-reduce(a), to_apply=add
+  b.all = f32[64] all-reduce(b), to_apply=add
+  b.rows = f32[64,64] broadcast(b.all), dimensions={0}
+  a.rows = f32[64,64] broadcast(a.all), dimensions={0}
+  xb = f32[64,64] multiply(x, b.rows)
+  ya = f32[64,64] multiply(y, a.rows)
+  bx.sum = f32[64] reduce(xb, zero), dimensions={1}, to_apply=add
+  ay.sum = f32[64] reduce(ya, zero), dimensions={1}, to_apply=add
+  ROOT t = (f32[64], f32[64]) tuple(bx.sum, ay.sum))";
+  CHECK(KernelsOf(body, kTpu) == "b.rows+xb+bx.sum+a, b, a.rows+ya+ay.sum");
+}
+
 TEST_CASE("Dots take layouts everywhere, elementwise work on TPUs", "[fusion]") {
   const std::string body = R"(
   x = bf16[64,64] parameter(0)

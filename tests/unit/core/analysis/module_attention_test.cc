@@ -11,7 +11,7 @@ namespace {
 
 // Attention over 256 positions whose scores are `masked`, made of `raw` by `mask`.
 std::string Program(const std::string& mask) {
-  return R"(HloModule m
+  return R"(HloModule m, num_partitions=4
 add { l = f32[] parameter(0) r = f32[] parameter(1) ROOT c = f32[] add(l, r) }
 ENTRY e {
   q = f32[2,4,256,16] parameter(0)
@@ -96,6 +96,36 @@ TEST_CASE("A window keeps its share; a data-dependent mask masks nothing that is
   mask.both = pred[2,4,256,256] and(mask.same, mask.c)
   masked = f32[2,4,256,256] select(mask.both, raw, lows))");
   CHECK(segments.masked_share == Approx(0.5));
+}
+
+// Four devices with 256 of 1,024 rows each, and every fourth of 1,024 columns: the last has an
+// eighth of its scores masked, the first seven of eight.
+TEST_CASE("Of rows that are cut over devices, the mask of who has most to do counts",
+          "[attention]") {
+  const std::string rest = R"(
+  mask.rows = s32[256,256] broadcast(mine), dimensions={0}
+  mask.four = s32[] constant(4)
+  mask.fours = s32[256,256] broadcast(mask.four), dimensions={}
+  mask.columns = s32[256,256] multiply(column, mask.fours)
+  mask.c = pred[256,256] compare(mask.rows, mask.columns), direction=GE
+  mask.d = pred[2,4,256,256] broadcast(mask.c), dimensions={2,3}
+  masked = f32[2,4,256,256] select(mask.d, raw, lows))";
+  const Found computed = Find(R"(
+  device = u32[] partition-id()
+  tiles = s32[4] constant({0,256,512,768})
+  tile = s32[1] dynamic-slice(tiles, device), dynamic_slice_sizes={1}
+  first = s32[] reshape(tile)
+  firsts = s32[256] broadcast(first), dimensions={}
+  local = s32[256] iota(), iota_dimension=0
+  mine = s32[256] add(firsts, local))" + rest);
+  CHECK(computed.masked_share == Approx(0.125).margin(0.01));
+  const Found sliced = Find(R"(
+  device = u32[] partition-id()
+  size = u32[] constant(256)
+  first = u32[] multiply(device, size)
+  all = s32[1024] iota(), iota_dimension=0
+  mine = s32[256] dynamic-slice(all, first), dynamic_slice_sizes={256})" + rest);
+  CHECK(sliced.masked_share == Approx(0.125).margin(0.01));
 }
 
 TEST_CASE("A bias that is given is read, and masks nothing that is known", "[attention]") {

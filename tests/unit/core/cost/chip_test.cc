@@ -39,6 +39,30 @@ TEST_CASE("GPUs have stacks, TPUs have XLA", "[chip]") {
   CHECK(refused.error().message == "'megatron' runs on GPUs, tpu-v5e is none");
 }
 
+TEST_CASE("A stack has rates of its own", "[chip]") {
+  Chip chip = *BuiltInChip("h100");
+  CHECK(chip.OfStack().attention_efficiency.limit == 0.5);
+  REQUIRE(SetStack(chip, "pytorch"));
+  CHECK(chip.OfStack().attention_efficiency.limit == 0.32);
+  // What a file says of the chip holds for all stacks that it does not name.
+  Chip mine = *ParseChip(R"({"base": "h100", "name": "mine", "attention_efficiency": {"limit": 0.6},
+      "stacks": {"megatron": {"sustained": 0.5}}})",
+                         "mine.json");
+  REQUIRE(SetStack(mine, "pytorch"));
+  CHECK(mine.OfStack().attention_efficiency.limit == 0.6);
+  REQUIRE(SetStack(mine, "megatron"));
+  CHECK(mine.OfStack().attention_efficiency.limit == 0.6);
+  CHECK(mine.OfStack().sustained == 0.5);
+}
+
+TEST_CASE("What steps sustain slows kernels down", "[chip]") {
+  Chip chip = *BuiltInChip("tpu-v5e");
+  KernelWork work;
+  work.bytes = 1e9;
+  for (Chip::StackRates& rates : chip.stacks) rates.sustained = 0.5;
+  CHECK(KernelSeconds(work, chip) == Approx(2 * RatedSeconds(work, chip)));
+}
+
 TEST_CASE("Devices are as programs count them", "[chip]") {
   CHECK(BuiltInChip("tpu-v3")->NominalFlops() == Approx(61.5e12));
   CHECK(BuiltInChip("tpu-v4")->NominalFlops() == Approx(275e12));
@@ -70,6 +94,12 @@ TEST_CASE("Descriptions that are wrong say what is", "[chip]") {
     return chip.error().message;
   };
   CHECK(message("{").find("x.json: ") == 0);
+  CHECK(message(R"({"base": "h100", "name": "x", "stacks": {"mxnet": {"sustained": 1}}})") ==
+        "x.json: no stack 'mxnet': jax, pytorch or megatron");
+  CHECK(message(R"({"base": "h100", "name": "x", "stacks": {"jax": {"half": 1}}})") ==
+        "x.json: a stack has no field 'half'");
+  CHECK(message(R"({"base": "h100", "name": "x", "sustained": 0})").find("'sustained'") !=
+        std::string::npos);
   CHECK(message(R"({"base": "h100", "name": "x", "hbm_byte": 1})") ==
         "x.json: a chip has no field 'hbm_byte'");
   CHECK(message(R"({"base": "tpu-v9", "name": "x"})") == "x.json: no chip is called 'tpu-v9'");
