@@ -42,8 +42,8 @@ void AddChipFlags(const Command& command, ChipFlags& flags) {
               "Chip description in JSON, as docs/cost.md tells it (default: --chip)",
               {.type = "FILE"});
   command.Add("--stack", flags.stack,
-              "Who makes the kernels of a GPU: jax (XLA, or torch.compile), pytorch (each call is "
-              "one), megatron (Transformer Engine's) (default: jax)",
+              "Who makes the kernels of a GPU: jax (XLA), pytorch (each call is one; for "
+              "torch.compile, too), megatron (Transformer Engine's) (default: jax)",
               {.type = "jax|pytorch|megatron", .one_of = {"jax", "pytorch", "megatron"}});
 }
 

@@ -45,8 +45,8 @@ struct Chip {
   // Whose rules for fusion and overlap hold.
   enum class Compiler : uint8_t { kTpu, kGpu, kCpu };
 
-  // Who makes a GPU's kernels of a program: a compiler of the whole of it (XLA; torch.compile makes
-  // about the same), PyTorch call by call, or Megatron with Transformer Engine's fused kernels.
+  // Who makes a GPU's kernels of a program: XLA, which compiles the whole of it, PyTorch call by
+  // call, or Megatron with Transformer Engine's fused kernels.
   enum class Stack : uint8_t { kJax, kPytorch, kMegatron };
 
   // What differs from stack to stack.
