@@ -3,14 +3,16 @@
 // A parameter of L layers is cut over the stages in equal tiles; the weights of one slot are a row
 // of each stage's layers, and the sums of gradients go the way back. Written as a concatenation of
 // single rows, each row would be sent to all stages, which hold the whole model for a moment. What
-// a stage has not itself comes from a neighbour a fixed number of stages away, so the rows of all
-// devices are a few shifted arrays, and each device selects from these:
+// a stage has not itself comes from the one that has it, in few collective-permutes
+// (row_exchange.h).
 //
 //   8 layers on 4 stages of 1, 2, 2, 3   tiles 01 23 45 67, first rows of the stages 0 1 3 5
-//   tile row 0, stages 0         0 . . .
-//   tile row 1, shifted by one   . 1 3 5
+//   stays                                0 . . .
+//   one permute                          . 1 3 5
 //
-// The partitioner makes a collective-permute of each shift, and nothing of what stays.
+// Where nothing moves, and where what is sent is made by operations that change dims, rows are
+// selected from shifted arrays of all devices' rows instead, of which the partitioner makes a
+// collective-permute a shift.
 #ifndef GSHARD_CORE_PIPELINE_RESTACK_H_
 #define GSHARD_CORE_PIPELINE_RESTACK_H_
 

@@ -6,12 +6,12 @@
 #include "core/pipeline/emit/manual_borders.h"
 #include "core/pipeline/emit/neutral.h"
 #include "core/pipeline/emit/shift_region.h"
+#include "core/pipeline/emit/stage_ring.h"
 #include "core/pipeline/emit/weight_stacks.h"
 #include "core/pipeline/plan/clone.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "ir/attribute_names.h"
-#include "ir/custom_call.h"
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
 #include "ir/traversal.h"
@@ -29,6 +29,7 @@ class Emitter {
         entry_(module_.AddComputation(old_->name())),
         builder_(module_, entry_),
         borders_(in.layers->regions(), *in.shardings, ManualBorders::Where::kEntry),
+        ring_(*in.shardings),
         stages_(in.schedule->stages),
         repeats_(in.schedule->repeats) {}
 
@@ -353,32 +354,6 @@ class Emitter {
     }
   }
 
-  Instruction* Enter(Instruction* value, const Sharding* outside, const Shape* local,
-                     const Sharding* inside) {
-    if (stages_ == 1) return value;
-    Instruction* const whole[] = {value};
-    Instruction* copy = builder_.Add(Opcode::kCopy, whole, NoAttributes{}, value->shape());
-    copy->set_sharding(outside);
-    CustomCallAttributes attributes;
-    attributes.target = kEnterManualTarget;
-    Instruction* const operands[] = {copy};
-    Instruction* border =
-        builder_.Add(Opcode::kCustomCall, operands, attributes, local, {}, "enter");
-    border->set_sharding(inside);
-    return border;
-  }
-
-  Instruction* Leave(Instruction* value, const Shape* whole, const Sharding* outside) {
-    if (stages_ == 1) return value;
-    CustomCallAttributes attributes;
-    attributes.target = kLeaveManualTarget;
-    Instruction* const operands[] = {value};
-    Instruction* border =
-        builder_.Add(Opcode::kCustomCall, operands, attributes, whole, {}, "leave");
-    border->set_sharding(outside);
-    return border;
-  }
-
   // Row of virtual stage v in what is stacked by device, then chunk.
   int64_t RowOf(int64_t v) const {
     if (in_.stages->has_outside()) --v;
@@ -416,7 +391,6 @@ class Emitter {
 
   RegionInputs InputsOf(const RegionState& state) {
     RegionInputs region;
-    const RegionShardings& shardings = *in_.shardings;
     for (size_t slot = 0; slot < state.weights.size(); ++slot) {
       const Shape* shape = state.weights.shape(slot);
       std::vector<StackRow> rows(static_cast<size_t>(stages_ * repeats_));
@@ -429,20 +403,13 @@ class Emitter {
         }
       }
       Instruction* stack = StackWeights(builder_, rows, shape, emission_.unread);
-      std::vector<int64_t> dims(stack->shape()->dims().begin(), stack->shape()->dims().end());
-      dims[0] = repeats_;
       const Sharding* row_sharding =
           s == nullptr ? nullptr : AddDims(context_, s, std::vector<int64_t>{0});
-      region.weights.push_back(Enter(stack, shardings.Outside(shape->rank() + 1, row_sharding, 0),
-                                     context_.Array(shape->dtype(), dims),
-                                     shardings.Inside(shape->rank() + 1, row_sharding)));
+      region.weights.push_back(ring_.Enter(builder_, stack, row_sharding, 0));
     }
     for (size_t pack = 0; pack < state.weight_packs.size(); ++pack) {
-      Instruction* stack = StackPieces(state.weight_packs, pack);
-      const int64_t dims[] = {repeats_, state.weight_packs.shape(pack)->dim(0)};
-      region.weights.push_back(Enter(stack, shardings.Outside(2, nullptr, 0),
-                                     context_.Array(stack->shape()->dtype(), dims),
-                                     shardings.Inside(2, nullptr)));
+      region.weights.push_back(
+          ring_.Enter(builder_, StackPieces(state.weight_packs, pack), nullptr, 0));
     }
     for (Instruction* x : state.shared) {
       region.shared.push_back(EnterShared(x, ShardingHandedOn(x)));
@@ -468,10 +435,7 @@ class Emitter {
   Instruction* EnterShared(const Instruction* x, const Sharding* s) {
     auto [known, fresh] = entered_.try_emplace(value_.at(x), nullptr);
     if (!fresh) return known->second;
-    Instruction* value = HandedOn(x);
-    int64_t rank = value->shape()->rank();
-    return known->second = Enter(value, in_.shardings->Outside(rank, s, -1), value->shape()->bare(),
-                                 in_.shardings->Inside(rank, s));
+    return known->second = ring_.Enter(builder_, HandedOn(x), s, -1);
   }
 
   // --- what comes out
@@ -479,11 +443,8 @@ class Emitter {
   // A buffer of the region as one global array: rows of all devices along dim 0. `row`: how a row
   // lies over other axes; null: whole.
   Instruction* Collect(Instruction* local, const Sharding* row = nullptr) {
-    std::vector<int64_t> dims(local->shape()->dims().begin(), local->shape()->dims().end());
-    dims[0] *= stages_;
-    const Shape* whole = context_.Array(local->shape()->dtype(), dims);
     if (row != nullptr) row = AddDims(context_, row, std::vector<int64_t>{0});
-    return Leave(local, whole, in_.shardings->Outside(whole->rank(), row, 0));
+    return ring_.Leave(builder_, local, row, 0);
   }
 
   // By slot, how sums lie over other axes where those of all stages lie alike; null: whole.
@@ -632,6 +593,7 @@ class Emitter {
   Computation* entry_;
   Builder builder_;
   ManualBorders borders_;
+  StageRing ring_;
   int64_t stages_, repeats_;
   Emission emission_;
   WeightBytes& weight_bytes_ = emission_.weights;

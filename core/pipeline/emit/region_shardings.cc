@@ -60,6 +60,20 @@ const Sharding* RegionShardings::Outside(int64_t rank, const Sharding* s, int64_
   return context_->Tiled(parts.Tiles(), parts.subgroups);
 }
 
+std::optional<const Sharding*> RegionShardings::WithinStage(int64_t rank,
+                                                            const Sharding* outside) const {
+  if (rank == 0 || outside == nullptr || !outside->IsTiled()) return std::nullopt;
+  Parts parts = PartsOf(rank, outside, device_count());
+  const DeviceAxis stage{stages_, devices_};
+  if (parts.axes[0].empty() || parts.axes[0].front() != stage) return std::nullopt;
+  parts.dims[0] /= stages_;
+  parts.axes[0].erase(parts.axes[0].begin());
+  const Sharding* s =
+      devices_ == 1 ? nullptr : context_->Tiled(parts.Tiles(), std::move(parts.subgroups));
+  if (Outside(rank, s, 0) != outside) return std::nullopt;
+  return s;
+}
+
 const Sharding* RegionShardings::Inside(int64_t rank, const Sharding* s) const {
   if (stages_ == 1) return s != nullptr ? s : context_->Replicated();
   if (is_fully_manual() || (s != nullptr && s->IsManual())) return context_->Manual();

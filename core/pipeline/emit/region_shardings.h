@@ -3,6 +3,8 @@
 #ifndef GSHARD_CORE_PIPELINE_EMIT_REGION_SHARDINGS_H_
 #define GSHARD_CORE_PIPELINE_EMIT_REGION_SHARDINGS_H_
 
+#include <optional>
+
 #include "ir/module.h"
 
 namespace gshard::pipeline {
@@ -24,6 +26,8 @@ class RegionShardings {
   // (null: replicated): dim `stage_dim` is also cut over the stages (major), or the value is the
   // same on all stages (-1). What is manual over all devices of a stage is manual over all devices.
   const Sharding* Outside(int64_t rank, const Sharding* s, int64_t stage_dim) const;
+  // The inverse: `s` of Outside(rank, s, 0); not set if `outside` is none of these.
+  std::optional<const Sharding*> WithinStage(int64_t rank, const Sharding* outside) const;
   // Returns the sharding inside the region: `s`, and manual over the stages.
   const Sharding* Inside(int64_t rank, const Sharding* s) const;
 

@@ -4,6 +4,7 @@
 
 #include "core/analysis/partitioned.h"
 #include "ir/attribute_names.h"
+#include "ir/custom_call.h"
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
 
@@ -29,19 +30,59 @@ Instruction* StageRing::Send(Builder& b, Instruction* value, int64_t step, bool 
 
 Instruction* StageRing::Send(Builder& b, Instruction* value, int64_t step,
                              const std::vector<bool>& senders, std::string_view cause) const {
-  const int64_t count = stages(), each = shardings_->devices_per_stage();
+  const int64_t count = stages();
   if (count == 1 || step % count == 0) return value;
-  std::vector<DevicePair> pairs;
+  std::vector<Transfer> transfers;
   for (int64_t k = 0; k < count; ++k) {
-    if (!senders[static_cast<size_t>(k)]) continue;
-    const int64_t to = (((k + step) % count) + count) % count;
-    for (int64_t d = 0; d < each; ++d) pairs.push_back({k * each + d, to * each + d});
+    if (senders[static_cast<size_t>(k)])
+      transfers.push_back({k, (k + step % count + count) % count});
   }
-  if (pairs.empty()) return nullptr;
+  return transfers.empty() ? nullptr : Send(b, value, transfers, cause);
+}
+
+Instruction* StageRing::Send(Builder& b, Instruction* value, std::span<const Transfer> transfers,
+                             std::string_view cause) const {
+  const int64_t each = shardings_->devices_per_stage();
+  std::vector<DevicePair> pairs;
+  for (const auto& [source, target] : transfers) {
+    for (int64_t d = 0; d < each; ++d) pairs.push_back({source * each + d, target * each + d});
+  }
   Instruction* sent = b.CollectivePermute(value, pairs);
   sent->set_frontend_attributes(
       WithFrontendAttribute(b.module().arena(), {}, kCauseAttribute, cause));
   return sent;
+}
+
+Instruction* StageRing::Enter(Builder& b, Instruction* whole, const Sharding* s,
+                              int64_t stage_dim) const {
+  if (stages() == 1) return whole;
+  const int64_t rank = whole->shape()->rank();
+  Instruction* const operands[] = {whole};
+  Instruction* copy = b.Add(Opcode::kCopy, operands, NoAttributes{}, whole->shape());
+  copy->set_sharding(shardings_->Outside(rank, s, stage_dim));
+  std::vector<int64_t> dims(whole->shape()->dims().begin(), whole->shape()->dims().end());
+  if (stage_dim >= 0) dims[static_cast<size_t>(stage_dim)] /= stages();
+  CustomCallAttributes attributes;
+  attributes.target = kEnterManualTarget;
+  Instruction* const copied[] = {copy};
+  Instruction* border = b.Add(Opcode::kCustomCall, copied, attributes,
+                              b.context().Array(whole->shape()->dtype(), dims), {}, "enter");
+  border->set_sharding(shardings_->Inside(rank, s));
+  return border;
+}
+
+Instruction* StageRing::Leave(Builder& b, Instruction* local, const Sharding* s,
+                              int64_t stage_dim) const {
+  if (stages() == 1) return local;
+  std::vector<int64_t> dims(local->shape()->dims().begin(), local->shape()->dims().end());
+  if (stage_dim >= 0) dims[static_cast<size_t>(stage_dim)] *= stages();
+  CustomCallAttributes attributes;
+  attributes.target = kLeaveManualTarget;
+  Instruction* const operands[] = {local};
+  Instruction* border = b.Add(Opcode::kCustomCall, operands, attributes,
+                              b.context().Array(local->shape()->dtype(), dims), {}, "leave");
+  border->set_sharding(shardings_->Outside(local->shape()->rank(), s, stage_dim));
+  return border;
 }
 
 void StageRing::MarkManual(Computation* computation) const {

@@ -2,6 +2,7 @@
 #ifndef GSHARD_CORE_PIPELINE_EMIT_STAGE_RING_H_
 #define GSHARD_CORE_PIPELINE_EMIT_STAGE_RING_H_
 
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -25,8 +26,22 @@ class StageRing {
                     std::string_view cause) const;
   // The same where only some stages send; what others would have sent arrives as zeros. Null if
   // nothing is sent.
-  Instruction* Send(Builder& b, Instruction* value, int64_t step,
-                    const std::vector<bool>& senders, std::string_view cause) const;
+  Instruction* Send(Builder& b, Instruction* value, int64_t step, const std::vector<bool>& senders,
+                    std::string_view cause) const;
+
+  // What stage `source` sends arrives at `target`, once at most at each, and from each; zeros where
+  // nothing arrives.
+  struct Transfer {
+    int64_t source = 0, target = 0;
+  };
+  Instruction* Send(Builder& b, Instruction* value, std::span<const Transfer> transfers,
+                    std::string_view cause) const;
+
+  // Into the region, from global code and back; with one stage the value itself. `s`: how the
+  // whole value lies over the devices of one stage (null: whole on each). Dim `stage_dim` is cut
+  // over the stages besides, or the value is the same on all (-1).
+  Instruction* Enter(Builder& b, Instruction* whole, const Sharding* s, int64_t stage_dim) const;
+  Instruction* Leave(Builder& b, Instruction* local, const Sharding* s, int64_t stage_dim) const;
 
   // Marks instructions of the region as manual over the stages.
   void MarkManual(Instruction* x) const;
