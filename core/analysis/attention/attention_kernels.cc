@@ -3,6 +3,7 @@
 #include "core/analysis/attention/attention_kernels.h"
 
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -50,10 +51,40 @@ bool IsExponentialOfDifference(const Instruction* x) {
   return x->opcode() == Opcode::kSubtract && RepeatsRows(x->operand(1));
 }
 
+// Where masks that are spread over the scores are saved, for the backward pass. All layers may have
+// one mask, so its users are looked through once.
+class MaskStores {
+ public:
+  explicit MaskStores(const Users& users) : users_(users) {}
+
+  const std::vector<const Instruction*>& Of(const Instruction* mask) {
+    const auto [known, is_new] = stores_.try_emplace(mask);
+    if (is_new) Add(mask, mask->shape()->element_count(), known->second);
+    return known->second;
+  }
+
+ private:
+  void Add(const Instruction* x, int64_t elements, std::vector<const Instruction*>& stores) const {
+    for (const Instruction* user : users_.of(x)) {
+      const Opcode opcode = user->opcode();
+      if (opcode == Opcode::kDynamicUpdateSlice && user->operand(1) == x) {
+        stores.push_back(user);
+      } else if ((opcode == Opcode::kReshape || opcode == Opcode::kBitcast ||
+                  opcode == Opcode::kBroadcast) &&
+                 user->shape()->element_count() == elements) {
+        Add(user, elements, stores);
+      }
+    }
+  }
+
+  const Users& users_;
+  std::unordered_map<const Instruction*, std::vector<const Instruction*>> stores_;
+};
+
 class Region {
  public:
-  Region(const Users& users, const Instruction* seed)
-      : users_(users), elements_(seed->shape()->element_count()) {
+  Region(const Users& users, MaskStores& mask_stores, const Instruction* seed)
+      : users_(users), mask_stores_(mask_stores), elements_(seed->shape()->element_count()) {
     AddScores(seed);
     while (!pending_.empty()) {
       const Instruction* x = pending_.back();
@@ -184,19 +215,6 @@ class Region {
     return false;
   }
 
-  // A mask that is spread over the scores may be saved for the backward pass too.
-  void AddStoresOf(const Instruction* x) {
-    for (const Instruction* user : users_.of(x)) {
-      if (user->opcode() == Opcode::kDynamicUpdateSlice && user->operand(1) == x) {
-        stores_.push_back(user);
-      } else if ((user->opcode() == Opcode::kReshape || user->opcode() == Opcode::kBitcast ||
-                  user->opcode() == Opcode::kBroadcast) &&
-                 user->shape()->element_count() == elements_) {
-        AddStoresOf(user);
-      }
-    }
-  }
-
   // What a score is made of: dots of this kind, and values that nobody else needs.
   void ExpandToOperands(const Instruction* x) {
     if (IsBatchedDot(x)) return;
@@ -210,7 +228,8 @@ class Region {
         continue;
       }
       if (operand->opcode() == Opcode::kBroadcast && !Has(rows_, operand->operand(0))) {
-        AddStoresOf(operand);
+        const std::vector<const Instruction*>& stores = mask_stores_.Of(operand);
+        stores_.insert(stores_.end(), stores.begin(), stores.end());
         continue;
       }
       auto uses = users_.of(operand);
@@ -223,6 +242,7 @@ class Region {
   }
 
   const Users& users_;
+  MaskStores& mask_stores_;
   const int64_t elements_;
   Set scores_, rows_;
   std::vector<const Instruction*> pending_, producing_, consuming_, stores_, loads_;
@@ -248,11 +268,12 @@ class TextPositions {
     list.erase(std::unique(list.begin(), list.end()), list.end());
   }
   // Is `x` the batched dot, or does it need it, directly or through others? One walk through the
-  // text answers for 64 dots, so asking about dots in the order of the text takes time linear in
-  // the text for each 64 of them.
+  // text answers for kDotsAtOnce dots, so asking about dots in the order of the text takes time
+  // linear in the text for each so many of them.
   bool DependsOn(const Instruction* x, const Instruction* dot) {
     if (bit_of_.find(dot) == bit_of_.end()) FollowDots(of(dot));
-    return (dots_behind_[of(x)] >> bit_of_.at(dot) & 1) != 0;
+    const size_t bit = bit_of_.at(dot);
+    return (dots_behind_[of(x)][bit / 64] >> bit % 64 & 1) != 0;
   }
   // Does a member need another through values outside?
   bool IsCyclic(const std::vector<const Instruction*>& members) const {
@@ -273,16 +294,23 @@ class TextPositions {
   }
 
  private:
-  // From the dot at `first` and the next 63 to all that needs them.
+  static constexpr size_t kDotsAtOnce = 256;
+  using DotBits = std::array<uint64_t, kDotsAtOnce / 64>;
+
+  // From the dot at `first` and those next to it to all that needs them.
   void FollowDots(size_t first) {
     bit_of_.clear();
-    dots_behind_.assign(list_.size(), 0);
+    dots_behind_.assign(list_.size(), {});
     for (size_t i = first; i < list_.size(); ++i) {
-      uint64_t behind = 0;
-      for (const Instruction* operand : list_[i]->operands()) behind |= dots_behind_[of(operand)];
-      if (bit_of_.size() < 64 && IsBatchedDot(list_[i])) {
-        behind |= uint64_t{1} << bit_of_.size();
-        bit_of_.emplace(list_[i], static_cast<int>(bit_of_.size()));
+      DotBits behind = {};
+      for (const Instruction* operand : list_[i]->operands()) {
+        const size_t at = of(operand);
+        if (at < first) continue;
+        for (size_t word = 0; word < behind.size(); ++word) behind[word] |= dots_behind_[at][word];
+      }
+      if (const size_t bit = bit_of_.size(); bit < kDotsAtOnce && IsBatchedDot(list_[i])) {
+        behind[bit / 64] |= uint64_t{1} << bit % 64;
+        bit_of_.emplace(list_[i], bit);
       }
       dots_behind_[i] = behind;
     }
@@ -290,22 +318,22 @@ class TextPositions {
 
   std::span<Instruction* const> list_;
   uint32_t first_id_ = UINT32_MAX;
-  std::vector<size_t> position_;                        // by id
-  std::unordered_map<const Instruction*, int> bit_of_;  // of the dots that were followed
-  std::vector<uint64_t> dots_behind_;                   // by position
+  std::vector<size_t> position_;                           // by id
+  std::unordered_map<const Instruction*, size_t> bit_of_;  // of the dots that were followed
+  std::vector<DotBits> dots_behind_;                       // by position
 };
 
 class Finder {
  public:
   Finder(const Computation& computation, const Users& users)
-      : computation_(computation), users_(users), order_(computation) {}
+      : computation_(computation), users_(users), mask_stores_(users), order_(computation) {}
 
   std::vector<AttentionKernel> Run() {
     for (const Instruction* x : computation_.instructions()) {
       if (!IsBatchedDot(x) || taken_.find(x) != taken_.end()) continue;
       // Scores outnumber what they are made of; others are no attention worth a kernel.
       if (x->shape()->element_count() <= 1) continue;
-      Region region(users_, x);
+      Region region(users_, mask_stores_, x);
       if (!region.IsAttention()) continue;
       region.AddProductsOfLoads();
       Split(region);
@@ -381,6 +409,7 @@ class Finder {
 
   const Computation& computation_;
   const Users& users_;
+  MaskStores mask_stores_;
   TextPositions order_;
   std::unordered_set<const Instruction*> taken_;
   std::vector<AttentionKernel> kernels_;
