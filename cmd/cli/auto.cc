@@ -78,7 +78,7 @@ Expected<void> WritePlans(const std::string& folder, const autoshard::AutoResult
 }
 
 Expected<void> WriteResults(const AutoFlags& flags, const autoshard::AutoResult& result) {
-  auto done = WriteFile(flags.output, result.text);
+  auto done = WriteFile(flags.output, result.texts.front());
   if (done && !flags.report.empty()) {
     done = WriteFile(flags.report,
                      flags.report.ends_with(".json") ? autoshard::AutoAsJson(result)

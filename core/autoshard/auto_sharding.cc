@@ -50,9 +50,10 @@ class AutoSharding {
     result_.chip = options_.pricing.chip.name;
     result_.devices = pricer_->module().DeviceCount();
     result_.limit_bytes = options_.limit_bytes;
-    auto added = AddPlans(Choose(found->plans), false);
+    auto added = AddPlans(Choose(*found), false);
     if (added && options_.remat) added = AddPlans(FasterOver(found->plans), true);
     if (!added) return Fail(std::move(added.error()));
+    TellWritten();
     Finish(*found);
     return std::move(result_);
   }
@@ -85,8 +86,13 @@ class AutoSharding {
 
   // The best, then the Pareto front of all that fit, then the next in time, of plans that differ;
   // where nothing fits, those that come nearest.
-  std::vector<const PricedPlan*> Choose(const std::vector<PricedPlan>& plans) const {
+  std::vector<const PricedPlan*> Choose(const SearchResult& found) const {
+    const std::vector<PricedPlan>& plans = found.plans;
     std::vector<const PricedPlan*> chosen = {&plans[0]};
+    if (options_.tells_tensor_parallel && found.tensor_parallel &&
+        AreApart(found.tensor_parallel->figures.step, plans[0].figures.step)) {
+      chosen.push_back(&*found.tensor_parallel);
+    }
     const auto differs = [&](const PricedPlan& plan) {
       return std::ranges::all_of(chosen, [&](const PricedPlan* other) {
         return AreApart(plan.figures.step, other->figures.step);
@@ -167,6 +173,23 @@ class AutoSharding {
     result_.plans.push_back(std::move(told));
   }
 
+  // The program with the annotations it came with. It is the best plan where it is better than what
+  // was found: a plan annotates values, and the text's may be on copies of them.
+  void TellWritten() {
+    if (prepared_.written_command.empty()) return;
+    auto figures = FiguresOfText(prepared_.written, options_);
+    if (!figures) return;
+    AutoPlan written = std::move(figures->plan);
+    written.mesh = options_.mesh;
+    written.is_written = true;
+    written.command = prepared_.written_command;
+    written.annotations = std::ranges::count_if(
+        pricer_->written(), [](const Sharding* sharding) { return sharding != nullptr; });
+    result_.written = written;
+    texts_.push_back(prepared_.written);
+    result_.plans.push_back(std::move(written));
+  }
+
   // Of plans over the limit by less than as much again that are faster than the best that fits, the
   // fastest that differ in time: rematerialization is tried on them.
   std::vector<const PricedPlan*> FasterOver(const std::vector<PricedPlan>& plans) const {
@@ -209,10 +232,14 @@ class AutoSharding {
       return x.fits ? x.step_time_s < y.step_time_s : x.peak_bytes < y.peak_bytes;
     });
     order.insert(std::ranges::find_if_not(order, beats_best), 0);
+    // What was written has a line of its own unless it is the best.
+    std::erase_if(order, [&](size_t i) { return result_.plans[i].is_written && i != order[0]; });
+    if (order.size() > options_.top) order.resize(options_.top);
     std::vector<AutoPlan> plans;
-    for (const size_t i : order) plans.push_back(std::move(result_.plans[i]));
-    result_.text = std::move(texts_[order[0]]);
-    if (plans.size() > options_.top) plans.resize(options_.top);
+    for (const size_t i : order) {
+      plans.push_back(std::move(result_.plans[i]));
+      result_.texts.push_back(std::move(texts_[i]));
+    }
     MarkPareto(plans);
     result_.plans = std::move(plans);
     result_.evaluations = pricer_->evaluations();

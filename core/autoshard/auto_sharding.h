@@ -35,7 +35,9 @@ struct AutoOptions {
   bool zero = true;   // weight updates may be cut
   bool remat = true;  // values may be computed again so that a plan fits
   size_t top = 10;    // most plans to report
-  // The next four are read by ShardOverDevices only.
+  // The fastest plan of tensor parallelism that was priced is told, too, if it is not the best.
+  bool tells_tensor_parallel = false;
+  // The next five are read by ShardOverDevices only.
   bool pipelines = true;                      // pipelines are tried, too
   std::vector<int64_t> stages, microbatches;  // numbers that are allowed; empty: any
   std::vector<std::string> schedules;         // that are allowed; empty: all but shift
@@ -68,6 +70,8 @@ struct AutoPlan {
   int64_t annotations = 0;
   std::vector<PlannedRule> rules;
   std::string command;  // a shell command that makes the plan's text of the input
+  // The program with the user's annotations just as they are; `rules` are empty then.
+  bool is_written = false;
 };
 
 struct AutoResult {
@@ -78,7 +82,10 @@ struct AutoResult {
   double gap = 0;                        // time of the best plan / bound_s - 1
   std::string searched;                  // in words
   std::vector<AutoPlan> plans;           // best first, then those that do not fit
-  std::string text;                      // HLO of the best plan
+  std::vector<std::string> texts;        // HLO of `plans`; of ShardOverDevices of the first alone
+  // The program as the user annotated it, if that is for this mesh. Among `plans` only if the first
+  // is no better.
+  std::optional<AutoPlan> written;
 };
 
 // Searches for the best plan of `module`, which is used up, on options.mesh. `input`: name of the

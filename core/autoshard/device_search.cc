@@ -157,44 +157,51 @@ class DeviceSearch {
   }
 
   // The whole step on the devices of one stage, in so much memory (0: whatever it takes) if that is
-  // possible. Nothing where it cannot be partitioned.
-  std::optional<StageProgram> ProgramOfStage(const std::vector<MeshAxis>& mesh,
-                                             int64_t limit_bytes) {
+  // possible: the fastest, and the fastest of tensor parallelism, which does not gather weights for
+  // each micro-batch. Empty where it cannot be partitioned.
+  std::vector<StageProgram> ProgramsOfStage(const std::vector<MeshAxis>& mesh,
+                                            int64_t limit_bytes) {
     AutoOptions one = options_;
     one.mesh = mesh;
     one.evaluations = std::min(kStageLook, options_.evaluations);
     one.limit_bytes = limit_bytes;
     one.remat = false;
-    one.top = 1;
+    one.top = 2;
+    one.tells_tensor_parallel = true;
     Expected<AutoResult> found = ShardAutomatically(module_.Clone(), input_, one);
-    if (!found) return std::nullopt;
+    std::vector<StageProgram> programs;
+    if (!found) return programs;
     evaluations_ += found->evaluations;
     refused_ += found->refused;
-    AutoPlan& plan = found->plans.front();
-    StageProgram program;
-    program.mesh = mesh;
-    for (const MeshAxis& axis : mesh) program.devices *= axis.size;
-    program.step_time_s = plan.step_time_s;
-    program.peak_bytes = plan.peak_bytes;
-    program.text = std::move(found->text);
-    program.command = std::move(plan.command);
-    program.rules = std::move(plan.rules);
-    program.annotations = plan.annotations;
-    program.zero = plan.zero;
-    return program;
+    for (size_t i = 0; i < found->plans.size(); ++i) {
+      AutoPlan& plan = found->plans[i];
+      StageProgram& program = programs.emplace_back();
+      program.mesh = mesh;
+      for (const MeshAxis& axis : mesh) program.devices *= axis.size;
+      program.step_time_s = plan.step_time_s;
+      program.peak_bytes = plan.peak_bytes;
+      program.text = std::move(found->texts[i]);
+      program.command = std::move(plan.command);
+      program.rules = std::move(plan.rules);
+      program.annotations = plan.annotations;
+      program.zero = plan.zero;
+    }
+    return programs;
   }
 
-  // The step on the devices of each of K stages: the fastest plan on each mesh and, where that has
-  // more than K times a device's memory, the fastest that has not. A stage holds about one K-th.
+  // The step on the devices of each of K stages: the fastest plans on each mesh and, where the
+  // first has more than K times a device's memory, the fastest that has not. A stage holds about
+  // one K-th.
   void AddProgramsOfStages(int64_t stages, std::vector<StageProgram>& programs) {
     for (const std::vector<MeshAxis>& mesh : MeshesOfStage(devices_ / stages)) {
-      auto fastest = ProgramOfStage(mesh, 0);
-      if (!fastest) continue;
-      const int64_t limit = stages * options_.limit_bytes, peak = fastest->peak_bytes;
-      programs.push_back(std::move(*fastest));
+      std::vector<StageProgram> fastest = ProgramsOfStage(mesh, 0);
+      if (fastest.empty()) continue;
+      const int64_t limit = stages * options_.limit_bytes, peak = fastest.front().peak_bytes;
+      std::ranges::move(fastest, std::back_inserter(programs));
       if (limit == 0 || peak <= limit) continue;
-      auto smaller = ProgramOfStage(mesh, limit);
-      if (smaller && smaller->peak_bytes < peak) programs.push_back(std::move(*smaller));
+      std::vector<StageProgram> smaller = ProgramsOfStage(mesh, limit);
+      if (smaller.empty() || smaller.front().peak_bytes >= peak) continue;
+      programs.push_back(std::move(smaller.front()));
     }
   }
 
@@ -223,7 +230,7 @@ class DeviceSearch {
     PipelinedPlans found = SearchPipelines(programs, devices_, options_, all.plans.front());
     if (found.plans.empty()) return found;
     if (ComesFirst(found.plans.front(), all.plans.front())) {
-      all.text = std::move(found.texts.front());
+      all.texts = {std::move(found.texts.front())};
       all.plans.insert(all.plans.begin(), found.plans.front());
       found.plans.erase(found.plans.begin());
     }

@@ -70,6 +70,11 @@ Expected<PreparedProgram> Prepare(std::unique_ptr<Module> module, const std::str
       auto text = TextOf(*written);
       if (!text) return Fail(std::move(text.error()));
       prepared.written = std::move(*text);
+      Expected<AnnotatedMesh> own = FindAnnotatedMesh(*module);
+      if (options.rules.empty() && own && own->mesh != nullptr && own->axes == options.mesh) {
+        prepared.written_command =
+            fmt::format("gshard-opt optimize {} --passes inline-calls", ShellWord(input));
+      }
     }
   }
   std::string passes = "inline-calls";

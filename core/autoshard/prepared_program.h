@@ -14,6 +14,7 @@ struct PreparedProgram {
   std::string text;     // with what stays, as HLO
   std::string written;  // with all annotations of the user; empty: nothing else, or another mesh
   std::string command;  // a shell pipeline from the user's file to `text`
+  std::string written_command;  // the same to `written`; empty where that is moved to other axes
 };
 
 // Errors: as ShardAutomatically.

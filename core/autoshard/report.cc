@@ -73,6 +73,13 @@ std::string TableOfRules(const AutoPlan& plan) {
   return TableAsText(table);
 }
 
+std::string WrittenText(const AutoPlan& plan) {
+  return fmt::format("as it is written: {} a step, {} exposed, {} a device{}; most time: {}\n",
+                     HumanSeconds(plan.step_time_s), HumanSeconds(plan.exposed_communication_s),
+                     HumanBytes(static_cast<double>(plan.peak_bytes)),
+                     plan.fits ? "" : ", which does not fit", plan.why);
+}
+
 }  // namespace
 
 std::string AutoAsText(const AutoResult& result) {
@@ -92,7 +99,10 @@ std::string AutoAsText(const AutoResult& result) {
       result.searched);
   text += TableOfPlans(result);
   text += "* no other of these is better in both time and memory\n";
-  if (best.rules.empty()) {
+  if (result.written) text += WrittenText(*result.written);
+  if (best.is_written) {
+    text += "\nthe first is the program with the annotations it came with\n";
+  } else if (best.rules.empty()) {
     text += "\nthe first needs no annotations\n";
   } else {
     text += "\nannotations of the first:\n" + TableOfRules(best);
@@ -102,29 +112,31 @@ std::string AutoAsText(const AutoResult& result) {
 
 namespace {
 
+Json JsonOf(const AutoPlan& plan) {
+  std::vector<std::string> rules;
+  for (const PlannedRule& rule : plan.rules) rules.push_back(rule.pattern + "=" + rule.spec);
+  return {{"mesh", MeshAsJson(plan.mesh)},
+          {"stages", plan.stages},
+          {"microbatches", plan.microbatches},
+          {"schedule", plan.schedule},
+          {"zero", plan.zero},
+          {"remat", plan.remat},
+          {"step_time_s", plan.step_time_s},
+          {"peak_bytes", plan.peak_bytes},
+          {"mfu", plan.mfu},
+          {"exposed_communication_s", plan.exposed_communication_s},
+          {"bubble_share", plan.bubble_share},
+          {"fits", plan.fits},
+          {"pareto", plan.pareto},
+          {"why", plan.why},
+          {"rules", rules},
+          {"annotations", plan.annotations},
+          {"command", plan.command}};
+}
+
 Json JsonOf(const AutoResult& result) {
   Json plans = Json::Array();
-  for (const AutoPlan& plan : result.plans) {
-    std::vector<std::string> rules;
-    for (const PlannedRule& rule : plan.rules) rules.push_back(rule.pattern + "=" + rule.spec);
-    plans.Append({{"mesh", MeshAsJson(plan.mesh)},
-                  {"stages", plan.stages},
-                  {"microbatches", plan.microbatches},
-                  {"schedule", plan.schedule},
-                  {"zero", plan.zero},
-                  {"remat", plan.remat},
-                  {"step_time_s", plan.step_time_s},
-                  {"peak_bytes", plan.peak_bytes},
-                  {"mfu", plan.mfu},
-                  {"exposed_communication_s", plan.exposed_communication_s},
-                  {"bubble_share", plan.bubble_share},
-                  {"fits", plan.fits},
-                  {"pareto", plan.pareto},
-                  {"why", plan.why},
-                  {"rules", rules},
-                  {"annotations", plan.annotations},
-                  {"command", plan.command}});
-  }
+  for (const AutoPlan& plan : result.plans) plans.Append(JsonOf(plan));
   return {{"schema", "gshard.auto/1"},
           {"module", result.module},
           {"chip", result.chip},
@@ -136,6 +148,7 @@ Json JsonOf(const AutoResult& result) {
           {"bound_s", result.bound_s},
           {"gap", result.gap},
           {"searched", result.searched},
+          {"written", result.written ? JsonOf(*result.written) : Json()},
           {"plans", std::move(plans)}};
 }
 
@@ -154,6 +167,7 @@ std::string RulesFile(const AutoResult& result, const AutoPlan& plan) {
       fmt::format("# {} on {}: {} a step, {} a device\n# mesh {}\n", result.module, result.chip,
                   HumanSeconds(plan.step_time_s), HumanBytes(static_cast<double>(plan.peak_bytes)),
                   MeshText(plan.mesh));
+  if (plan.is_written) text += "# no rules: the program with the annotations it came with\n";
   for (const PlannedRule& rule : plan.rules) {
     text += fmt::format("# {}: {} such as {} {}\n{}={}\n", rule.what, rule.instructions, rule.shape,
                         rule.example, rule.pattern, rule.spec);

@@ -49,14 +49,18 @@ class Search {
       : pricer_(pricer), space_(space), options_(options), limit_bytes_(options.limit_bytes) {}
 
   Expected<SearchResult> Run(bool has_written) {
-    std::vector<Plan> styles;
+    std::vector<Plan> styles, tensor_parallel;
     for (const NamedPlan& style : StylePlans(space_, has_written, options_.zero)) {
       styles.push_back(style.plan);
+      if (style.is_tensor_parallel) tensor_parallel.push_back(style.plan);
     }
     if (!BestOf(styles, INT64_MAX, &styles_)) {
       return Fail(MakeError("E-AUTO-001", "no plan for this program can be partitioned",
                             "`gshard-opt partition` says why"));
     }
+    limit_bytes_ = 0;
+    result_.tensor_parallel = BestOf(std::move(tensor_parallel), 0);
+    limit_bytes_ = options_.limit_bytes;
     if (CountPlans() <= std::min(options_.most_enumerated, static_cast<double>(Left()))) {
       result_.is_exhaustive = result_.is_local_optimum = true;
       result_.plans = Ranked(*BestOf(AllPlans(), INT64_MAX));

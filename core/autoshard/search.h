@@ -37,6 +37,8 @@ struct PricedPlan {
 struct SearchResult {
   // The best first: those that fit by time, then the others by peak. Not empty.
   std::vector<PricedPlan> plans;
+  // The fastest of tensor parallelism (seeds.h), whether it fits or not.
+  std::optional<PricedPlan> tensor_parallel;
   bool is_exhaustive = false;     // every plan of the space was priced
   bool names_exhausted = false;   // every plan by up to two names per axis was priced
   int64_t name_plans = 0;         // plans by names that were priced

@@ -201,14 +201,14 @@ void AddTensorParallelPlans(const PlanSpace& space, const std::vector<size_t>& a
     std::vector<size_t> data = axes;
     std::erase(data, model);
     const std::string where = " over " + space.mesh()[model].name;
-    plans.push_back({"tensor parallel" + where, parallelism.Make(data, model, false, false)});
-    plans.push_back(
-        {"tensor parallel, stream cut," + where, parallelism.Make(data, model, false, true)});
-    if (data.empty()) continue;
-    plans.push_back(
-        {"FSDP and tensor parallel" + where, parallelism.Make(data, model, true, false)});
-    plans.push_back({"FSDP and tensor parallel, stream cut," + where,
-                     parallelism.Make(data, model, true, true)});
+    for (const bool shards_weights : {false, true}) {
+      if (shards_weights && data.empty()) break;
+      const std::string name = shards_weights ? "FSDP and tensor parallel" : "tensor parallel";
+      for (const bool cuts_stream : {false, true}) {
+        plans.push_back({name + (cuts_stream ? ", stream cut," : "") + where,
+                         parallelism.Make(data, model, shards_weights, cuts_stream), true});
+      }
+    }
   }
 }
 

@@ -40,6 +40,7 @@ double CountNameChoices(const PlanSpace& space, int most, size_t heaviest);
 struct NamedPlan {
   std::string name;  // of the style: "FSDP over data"
   Plan plan;
+  bool is_tensor_parallel = false;
 };
 
 // Returns the plans of known styles: no annotation at all; the user's own (if `has_written`); data

@@ -269,8 +269,8 @@ TEST_CASE("the text of the best plan has the figures that are told", "[autoshard
     const AutoResult result = Sharded(RandomChain(random, 2), options);
     const AutoPlan& best = result.plans.front();
     DeviceProgramOptions program;
-    auto made =
-        MakeDeviceProgram(*ParseModule(SourceText::FromString("o.hlo", result.text)), program);
+    auto made = MakeDeviceProgram(
+        *ParseModule(SourceText::FromString("o.hlo", result.texts.front())), program);
     REQUIRE(made);
     CostOptions cost;
     const Chip chip = *BuiltInChip("h100");
@@ -289,7 +289,7 @@ TEST_CASE("what is fixed stays as it is", "[autoshard]") {
   options.mesh = {{"data", 4}, {"model", 2}};
   options.rules = {{"^w1$", "model,data", "--fix", 0}};
   const AutoResult result = Sharded(RandomChain(random, 2), options);
-  const auto module = *ParseModule(SourceText::FromString("o.hlo", result.text));
+  const auto module = *ParseModule(SourceText::FromString("o.hlo", result.texts.front()));
   const Mesh mesh{"mesh", options.mesh, TileAssignment::Iota(std::vector<int64_t>{4, 2}), ""};
   const std::vector<std::vector<int>> dims = {{1}, {0}};
   for (const Instruction* x : module->entry()->parameters()) {
