@@ -67,8 +67,10 @@ class RegionImport {
     for (Instruction* x : old) {
       for (int64_t i = 0; i < x->operand_count(); ++i) x->set_operand(i, Resolve(x->operand(i)));
       if (TakePiece(x)) continue;
-      for (const Instruction* operand : x->operands()) {
-        if (pieces_.count(operand) != 0) return Fail(Error(x, "it takes the markers' tuple whole"));
+      for (int64_t i = 0; i < x->operand_count(); ++i) {
+        auto whole = Whole(x->operand(i), region, list);
+        if (!whole) return Fail(whole.error());
+        x->set_operand(i, *whole);
       }
       if (IsMarker(*x)) {
         if (Expected<void> ok = Convert(x, region, list); !ok) return ok;
@@ -80,11 +82,28 @@ class RegionImport {
       const Region& where = body != body_calls_.end() ? body->second : region;
       if (Expected<void> ok = Visit(x, where); !ok) return ok;
     }
-    Instruction* root = Resolve(computation->root());
-    if (pieces_.count(root) != 0) return Fail(Error(root, "its tuple is the root"));
+    auto root = Whole(Resolve(computation->root()), region, list);
+    if (!root) return Fail(root.error());
     computation->SetInstructions(std::move(list));
-    computation->set_root(root);
+    computation->set_root(*root);
     return {};
+  }
+
+  // A value itself; of a tuple that leaves a region, a tuple of the values that it became: XLA's
+  // tuple simplifier has such tuples used whole.
+  Expected<Instruction*> Whole(Instruction* x, const Region& region,
+                               std::vector<Instruction*>& list) {
+    auto it = pieces_.find(x);
+    if (it == pieces_.end()) return x;
+    if (IsCustomCallTo(*x, kEnter)) return Fail(Error(x, "its tuple enters whole"));
+    Instruction* tuple =
+        module_.Add(x->parent(), Opcode::kTuple, module_.UniqueName(x->name()), x->shape(),
+                    std::span<Instruction* const>(it->second), NoAttributes{});
+    tuple->set_metadata(x->metadata());
+    tuple->set_source(x->source());
+    list.push_back(tuple);
+    if (Expected<void> ok = Visit(tuple, region); !ok) return Fail(ok.error());
+    return tuple;
   }
 
   // The calls between markers, and the region each of them opens.

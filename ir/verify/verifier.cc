@@ -210,6 +210,9 @@ class Verifier {
     if (RoundsReshape(*instruction)) {
       operand_shapes_[0] = module_.context().WithDType(operand_shapes_[0], declared->dtype());
     }
+    if (OrdersArrays(*instruction)) {
+      std::ranges::fill(operand_shapes_, module_.context().Token());
+    }
     tl::expected<const Shape*, std::string> inferred = InferShape(
         module_.context(), {instruction->opcode(), operand_shapes_, instruction->raw_attributes(),
                             instruction->called(), declared});
@@ -251,6 +254,13 @@ class Verifier {
     const Shape *from = x.operand(0)->shape(), *to = x.shape();
     return from->IsArray() && to->IsArray() && from->dtype() != to->dtype() &&
            IsFloat(from->dtype()) && IsFloat(to->dtype()) && IsCompilersText();
+  }
+
+  // Their after-all may wait for arrays, which are no tokens.
+  bool OrdersArrays(const Instruction& x) {
+    if (x.opcode() != Opcode::kAfterAll) return false;
+    const auto is_token = [](const Shape* shape) { return shape->IsToken(); };
+    return !std::ranges::all_of(operand_shapes_, is_token) && IsCompilersText();
   }
 
   Expected<void> CheckByOpcode(const Computation& computation, const Instruction* instruction) {

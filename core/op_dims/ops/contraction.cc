@@ -13,14 +13,15 @@ struct Ragged {
 };
 
 // Batch dims of all three, free dims of the left and of the right operand; then what is summed. A
-// ragged dim is needed whole, since the sizes of its groups are known at run time only.
+// ragged dim is needed whole, since the sizes of its groups are known at run time only; that does
+// not keep its rows from being where the result's are.
 void AddDot(RelationBuilder& b, const DotAttributes& dot, const Ragged& ragged = {}) {
   // Where the ragged dim is summed over, the result has a dim of groups in front.
   const bool sums_ragged = ragged.dim >= 0 && Contains(dot.lhs_contracting, ragged.dim);
   int64_t result_dim = sums_ragged ? 1 : 0;
   const auto add = [&](int64_t side, int64_t dim, FactorKind kind) {
     const bool whole = side == 0 && dim == ragged.dim;
-    return b.Add(b.operand(side)->dim(dim), whole ? FactorKind::kNeedReplication : kind, whole);
+    return b.Add(b.operand(side)->dim(dim), whole ? FactorKind::kNeedReplication : kind);
   };
   for (size_t i = 0; i < dot.lhs_batch.size(); ++i) {
     const int factor = add(0, dot.lhs_batch[i], FactorKind::kPassThrough);
@@ -62,12 +63,25 @@ void ScaledDot(RelationBuilder& b) {
   }
 }
 
-// lhs [b, m, k] and rhs [g, b, k, n] make [b, m, n] if the ragged dim is one of the rows m, and
-// [g, b, m, n] if it is summed over.
+// lhs [b, m, k], rhs [g, b, k, n] and sizes [b, g] make [b, m, n] if the ragged dim is one of the
+// rows m, and [g, b, m, n] if it is summed over. Sizes may have fewer dims, but for the groups.
 void RaggedDot(RelationBuilder& b) {
   const auto& dot = b.attributes<DotAttributes>();
-  AddDot(b, dot,
-         {.dim = dot.lhs_ragged[0], .group = dot.rhs_group.empty() ? -1 : dot.rhs_group[0]});
+  const int64_t ragged = dot.lhs_ragged[0];
+  AddDot(b, dot, {.dim = ragged, .group = dot.rhs_group.empty() ? -1 : dot.rhs_group[0]});
+  const Shape* sizes = b.operand(2);
+  const int64_t last = sizes->rank() - 1;
+  const int groups = b.Add(sizes->dim(last), FactorKind::kNeedReplication);
+  b.ToOperand(2, last, groups);
+  if (!dot.rhs_group.empty()) b.ToOperand(1, dot.rhs_group[0], groups);
+  if (Contains(dot.lhs_contracting, ragged)) b.ToResult(0, 0, groups);
+  const auto batch = static_cast<int64_t>(dot.lhs_batch.size());
+  if (last < batch) return;
+  for (int64_t d = 0; d < batch; ++d) {
+    const int64_t of_lhs = dot.lhs_batch[static_cast<size_t>(d)];
+    if (sizes->dim(d) != b.operand(0)->dim(of_lhs)) continue;
+    for (const int factor : b.FactorsOfOperand(0, of_lhs)) b.ToOperand(2, d, factor);
+  }
 }
 
 namespace {

@@ -38,7 +38,6 @@ bool IsUnknownToShardy(const Instruction& x) {
     case Opcode::kBatchNormTraining:
     case Opcode::kBatchNormInference:
     case Opcode::kBatchNormGrad:
-    case Opcode::kRaggedDot:
     case Opcode::kScaledDot:
     case Opcode::kScan:
     case Opcode::kSetDimensionSize:

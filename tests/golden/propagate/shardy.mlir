@@ -199,3 +199,25 @@ module @grouped_operands attributes {mhlo.num_partitions = 2 : i32} {
     return %0 : tensor<12x12x12xf32>
   }
 }
+// -----
+// RUN: gshard-opt propagate %s
+// Rows of a ragged-dot are where those of the left operand are, as in XLA; jaxlib's passes alone have no rule for it.
+// CHECK: ROOT %ragged_dot.0 = {{.*}}sharding={mesh['a'=2,'b'=2,'c'=2], [{'a'}, {'c'}]}
+module @ragged_rows attributes {mhlo.num_partitions = 8 : i32} {
+  sdy.mesh @mesh = <["a"=2, "b"=2, "c"=2]>
+  func.func public @main(%x: tensor<64x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"a"}, {"b"}]>}, %w: tensor<8x16x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"b"}, {"c"}]>}, %sizes: tensor<8xi32>) -> tensor<64x32xf32> {
+    %0 = "chlo.ragged_dot"(%x, %w, %sizes) <{precision_config = [#chlo<precision DEFAULT>, #chlo<precision DEFAULT>], ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>}> : (tensor<64x16xf32>, tensor<8x16x32xf32>, tensor<8xi32>) -> tensor<64x32xf32>
+    return %0 : tensor<64x32xf32>
+  }
+}
+// -----
+// RUN: gshard-opt propagate %s
+// Its gradient's groups are where their sizes are.
+// CHECK: ROOT %ragged_dot.0 = {{.*}}sharding={mesh['a'=2,'b'=2], [{'b'}, {}, {}]}
+module @ragged_sizes attributes {mhlo.num_partitions = 4 : i32} {
+  sdy.mesh @mesh = <["a"=2, "b"=2]>
+  func.func public @main(%x: tensor<64x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"a"}, {}]>}, %y: tensor<64x32xf32>, %sizes: tensor<8xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"b"}]>}) -> tensor<8x16x32xf32> {
+    %0 = "chlo.ragged_dot"(%x, %y, %sizes) <{precision_config = [#chlo<precision DEFAULT>, #chlo<precision DEFAULT>], ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_contracting_dimensions = [0], rhs_contracting_dimensions = [0], lhs_ragged_dimensions = [0]>}> : (tensor<64x16xf32>, tensor<64x32xf32>, tensor<8xi32>) -> tensor<8x16x32xf32>
+    return %0 : tensor<8x16x32xf32>
+  }
+}

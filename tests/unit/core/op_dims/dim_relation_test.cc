@@ -69,8 +69,8 @@ TEST_CASE("dims relate by factors", "[op_dims]") {
       {"x = f32[8,16] parameter(0)\n y = f32[3,16,32] parameter(1)\n n = s32[3] parameter(2)\n ROOT r = "
        "f32[8,32] ragged-dot(x, y, n), lhs_contracting_dims={1}, rhs_contracting_dims={1}, "
        "lhs_ragged_dims={0}, rhs_group_dims={0}\n",
-       "([i, k], [l, k, j], [m])->([i, j]) {i=8, j=32, k=16, l=3, m=3} reduction={k} "
-       "need_replication={i} blocked_propagation={i}"},
+       "([i, k], [l, k, j], [l])->([i, j]) {i=8, j=32, k=16, l=3} reduction={k} "
+       "need_replication={i, l}"},
       {"x = f32[2,16,8] parameter(0)\n k = f32[3,8,32] parameter(1)\n ROOT r = f32[2,16,32] "
        "convolution(x, k), window={size=3 pad=1_1}, dim_labels=b0f_0io->b0f\n",
        "([i, j, k], [m, k, l])->([i, j, l]) {i=2, j=16, k=8, l=32, m=3} reduction={k} permutation={j}"},
