@@ -13,6 +13,7 @@ sys.path.insert(0, str(ROOT / "packaging" / "python"))
 
 import jax
 import jax.numpy as jnp
+import optax
 import yaml
 from flax import nnx
 from jax import export
@@ -95,6 +96,59 @@ def flax_modules():
         check(gshard.cost(*program).flops_per_device >= 2 * 8 * 16 * 32, name)
 
 
+def names_of_flax_modules():
+    """nnx.jit numbers parameters; rules and reports have the names that jax.jit gives them."""
+    class Block(nnx.Module):
+        def __init__(self, rngs):
+            self.up = nnx.Linear(16, 32, rngs=rngs)
+            self.down = nnx.Linear(32, 16, rngs=rngs)
+            self.up_again = self.up
+
+        def __call__(self, x):
+            return self.down(nnx.relu(self.up(x))) + self.up_again(x)[:, :16]
+
+    class Model(nnx.Module):
+        def __init__(self, rngs):
+            self.blocks = nnx.List([Block(rngs), Block(rngs)])
+
+        def __call__(self, x):
+            for block in self.blocks:
+                x = block(x)
+            return x
+
+    def loss(scale, model, optimizer, x):
+        value, gradient = nnx.value_and_grad(lambda model: jnp.sum(model(x) ** 2) * scale)(model)
+        optimizer.update(model, gradient)
+        return value
+
+    model, x = Model(nnx.Rngs(0)), jnp.ones((8, 16))
+    optimizer = nnx.Optimizer(model, optax.adam(1e-3), wrt=nnx.Param)
+    step = nnx.jit(loss, static_argnums=0)
+    lowered = step.lower(2.0, model, optimizer, x)
+    rules = {r"\bup\b.*kernel": (None, "model"), r"\bdown\b.*kernel": ("model", None), "^x$": ("data",)}
+    arguments = (2.0, model, optimizer, x)
+    for name, program, given in (("nnx.jit", step, arguments), ("lowered", lowered, ()), ("compiled", lowered.compile(), ())):
+        text = gshard._inputs.read(program, given).data.decode()
+        check('.states[0]' not in text, f"{name}: parameters have numbers")
+        for parameter in ("model.blocks[1].up.kernel.value", "mu['blocks'][0]['down']['bias'].value"):
+            check(parameter in text.replace("\\'", "'"), f"{name}: {parameter}")
+    report = gshard.cost(lowered, mesh={"data": 2, "model": 2}, rules=rules)
+    check(any(tensor.op_name == "model.blocks[1].up.kernel.value" for tensor in report.memory.at_peak),
+          f"named at the peak: {[tensor.op_name for tensor in report.memory.at_peak]}")
+    check(gshard.run(lowered, mesh={"data": 2, "model": 2}, rules=rules, verify=True).ok, "a step of named parameters verifies")
+    groups = nnx.StateSharding({nnx.Param: None, ...: None})
+    by_kind = nnx.jit(lambda model, x: model(x), in_shardings=(groups, None)).lower(model, x)
+    check("model.blocks[0].down.kernel.value" in gshard._inputs.read(by_kind).data.decode(), "states in groups")
+
+
+def open_dims():
+    exported = export.export(jax.jit(lambda x, w: x @ w))(
+        jax.ShapeDtypeStruct(export.symbolic_shape("b, 256"), jnp.float32), PARAMS["wi"])
+    sized = gshard.with_dims(exported, {"b": 512})
+    report = gshard.cost(sized, mesh={"data": 4}, rules={"param:0": ("data",)})
+    check(abs(report.flops_per_device * 4 / DOT - 1) < 0.01, f"a size for b: {report.flops_per_device} FLOPs")
+
+
 def assertions():
     lowered = jax.jit(mlp).lower(*ARGS)
     gshard.testing.assert_fits(lowered, chip="h100")
@@ -117,7 +171,7 @@ def samples():
 
 
 def main():
-    for part in (forms, keyword_arguments, shardings_without_devices, flax_modules, assertions, samples):
+    for part in (forms, keyword_arguments, shardings_without_devices, flax_modules, names_of_flax_modules, open_dims, assertions, samples):
         part()
     print(f"{passed} passed, {failed} failed")
     sys.exit(failed > 0)

@@ -12,6 +12,7 @@ Everything is computed by three programs, gshard-opt, gshard-cost and gshard-run
 calls them and reads their JSON. It imports neither numpy nor jax.
 """
 
+from ._inputs import with_dims
 from .errors import GshardError, InputError, InternalError, ProgramNotFound, UsageError
 from .questions import auto, check, cost, diff, explain, partition, pipeline, run, sweep
 from .reports import (
@@ -72,4 +73,5 @@ __all__ = [
                       "pipeline",
                       "run",
                       "sweep",
+                      "with_dims",
 ]

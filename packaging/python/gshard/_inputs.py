@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
-from . import _programs
+from . import _flax, _programs
 from .errors import UsageError
 
 #: What a program may be given as: text, a path, bytes of a proto, or an object of JAX. Functions that are not jitted are.
@@ -42,6 +42,7 @@ def read(program: Program, args: Sequence[Any] = (), kwargs: Mapping[str, Any] |
         return program
     text = _text_of(program)
     if text is not None:
+        text = Source(_flax.with_names(program, text.data), text.name)
         if args or kwargs:
             raise UsageError("arguments go with a function, and this is a program already")
         return text
@@ -49,7 +50,7 @@ def read(program: Program, args: Sequence[Any] = (), kwargs: Mapping[str, Any] |
     text = _text_of(lowered)
     if text is None:
         raise UsageError(f"a {type(program).__name__} is neither a program nor a function")
-    return text
+    return Source(_flax.with_names(lowered, text.data), text.name)
 
 
 def _text_of(program: Program) -> Source | None:
@@ -61,7 +62,7 @@ def _text_of(program: Program) -> Source | None:
         return Source(program.encode(), "program") if "\n" in program else _file(pathlib.Path(program))
     if isinstance(program, type):
         return None
-    # Equinox's Lowered and Compiled hold JAX's, whose text has the names and lines that theirs has not.
+    # Equinox's and flax's Lowered and Compiled hold JAX's, whose text has the names and lines that theirs has not.
     for held in ("lowered", "compiled"):
         inner = getattr(program, held, None)
         found = None if inner is None or callable(inner) else _text_of(inner)
@@ -136,6 +137,21 @@ def annotated(source: Source, mesh: Mesh | None, rules: Rules | None) -> Source:
     if rules is not None:
         flags += rule_flags(rules)
     return Source(_programs.run("gshard-opt", flags, source.data).text.encode(), source.name)
+
+
+def with_dims(program: Program, sizes: Mapping[str, int], *args: Any, kwargs: Mapping[str, Any] | None = None) -> Source:
+    """A shape-polymorphic program, such as jax.export makes, with sizes for the dims that it leaves open.
+
+    Args:
+      sizes: by variable, {"b": 16}, or by place, {"arg0:0": 16}.
+
+    >>> text = "func.func @main(%arg0: tensor<?x4xf32>) -> tensor<?x4xf32> {\\n return %arg0 : tensor<?x4xf32>\\n}"
+    >>> "f32[16,4]" in with_dims(text, {"arg0:0": 16}).data.decode()
+    True
+    """
+    source = read(program, args, kwargs)
+    flags = [word for name, size in sizes.items() for word in ("--dim", f"{name}={size}")]
+    return Source(_programs.run("gshard-opt", ["print", "-", *flags], source.data).text.encode(), source.name)
 
 
 def mesh_text(mesh: Mesh) -> str:
