@@ -1,6 +1,6 @@
 // What a per-device program costs: time, traffic, memory. Loops count their trips.
 //
-// The program is cut into kernels by one fusion model (core/analysis/fusion.h); each takes the time
+// The program is cut into kernels by one fusion model (core/analysis/kernels/fusion.h); each takes the time
 // of its work on the chip (core/cost/kernel_time.h); collectives take the time of the best
 // algorithm on the chip's network (core/cost/network.h); a list-scheduled simulation
 // (core/cost/step_model.h, schedule.h) lays both on streams. See docs/cost.md.

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/analysis/fusion.h"
+#include "core/analysis/kernels/fusion.h"
 #include "core/cost/timeline.h"
 #include "ir/instruction.h"
 

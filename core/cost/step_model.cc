@@ -60,7 +60,6 @@ class StepBuilder {
   void Run() {
     FusionOptions fusion_options = FusionOptionsOf(model_.chip_);
     fusion_options.host = &model_.host_;
-    if (model_.lines_) fusion_options.lines = &*model_.lines_;
     if (model_.attention_) fusion_options.attention = &*model_.attention_;
     fusion_options.rounded = &model_.rounded_;
     fusion_options.is_compiled = model_.is_compiled_;
@@ -472,7 +471,6 @@ StepModel::StepModel(const Module& module, const Chip& chip, const Mesh* mesh,
       is_compiled_(IsCompiled(module)),
       collectives_(module.DeviceCount(), mesh, network),
       host_(module, users_) {
-  if (!FusionOptionsOf(chip).fuses_calls) lines_.emplace(module);
   if (options.fuse_attention && !is_compiled_) {
     attention_.emplace(module, users_, ModuleAttention::MaskedShares::kFound);
   }

@@ -17,7 +17,6 @@
 #include "core/cost/schedule.h"
 #include "core/cost/timeline.h"
 #include "ir/module.h"
-#include "ir/source_lines.h"
 #include "ir/traversal.h"
 
 namespace gshard {
@@ -107,7 +106,6 @@ class StepModel {
   std::optional<ModuleAttention> attention_;
   CollectiveCosts collectives_;
   HostMemory host_;
-  std::optional<SourceLines> lines_;  // where kernels go by them
   std::map<std::pair<const Computation*, double>, std::unique_ptr<ComputationCost>> costs_;
   std::vector<std::unique_ptr<ComputationCost>> mixed_bodies_;
   std::vector<std::unique_ptr<BranchedLoop>> branched_loops_;

@@ -1,7 +1,7 @@
 // The buffers of one computation and who defines, reads and may overwrite them.
 //
 // Nodes are the instructions that run as kernels of their own; values that the fusion model
-// computes on the fly (core/analysis/fusion.h) belong to the kernels of their users. Every leaf of
+// computes on the fly (core/analysis/kernels/fusion.h) belong to the kernels of their users. Every leaf of
 // a node's result has a buffer: a new one, or that of an operand where the instruction only renames
 // it (tuples, bitcasts, barriers, -done operations, what a loop carries unchanged).
 #ifndef GSHARD_CORE_COST_MEMORY_BUFFER_GRAPH_H_
@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/analysis/fusion.h"
+#include "core/analysis/kernels/fusion.h"
 #include "core/cost/memory/buffer_size.h"
 #include "ir/computation.h"
 

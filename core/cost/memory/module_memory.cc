@@ -62,7 +62,6 @@ ModuleMemory::ModuleMemory(const Module& module, const MemoryOptions& options)
       host_(module, users_) {
   options_.fusion.rounded = &rounded_;
   options_.fusion.host = &host_;
-  if (!options_.fusion.fuses_calls) options_.fusion.lines = &lines_.emplace(module);
   if (options_.fuse_attention && !IsCompiled(module_)) {
     options_.fusion.attention =
         &attention_.emplace(module_, users_, ModuleAttention::MaskedShares::kZero);

@@ -8,7 +8,6 @@
 
 #include "core/cost/memory/live_ranges.h"
 #include "core/cost/memory/peak_memory.h"
-#include "ir/source_lines.h"
 #include "ir/traversal.h"
 
 namespace gshard {
@@ -64,7 +63,6 @@ class ModuleMemory {
   RoundedValues rounded_;
   std::optional<ModuleAttention> attention_;
   HostMemory host_;
-  std::optional<SourceLines> lines_;  // where kernels go by them
   std::unordered_map<const Computation*, CallKind> kinds_;
   std::unordered_map<const Computation*, int64_t> calls_;  // from how many places
   std::unordered_map<const Computation*, ComputationMemory> computations_;

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/analysis/fusion.h"
+#include "core/analysis/kernels/fusion.h"
 #include "core/cost/memory/buffer_size.h"
 #include "ir/diagnostic.h"
 #include "ir/module.h"

@@ -3,7 +3,7 @@
 #ifndef GSHARD_CORE_PIPELINE_PLAN_INSTRUCTION_TIMES_H_
 #define GSHARD_CORE_PIPELINE_PLAN_INSTRUCTION_TIMES_H_
 
-#include "core/analysis/fusion.h"
+#include "core/analysis/kernels/fusion.h"
 #include "core/cost/chip.h"
 
 namespace gshard::pipeline {

@@ -1,6 +1,6 @@
 // Which values share a kernel, and attention among them.
 
-#include "core/analysis/fusion.h"
+#include "core/analysis/kernels/fusion.h"
 
 #include <catch2/catch.hpp>
 

@@ -14,8 +14,8 @@
 //     producers and the elementwise chain that follows them;
 //   - attention is one kernel (core/analysis/attention/).
 // Programs that a compiler has scheduled are fused already: each fusion instruction is a kernel.
-#ifndef GSHARD_CORE_ANALYSIS_FUSION_H_
-#define GSHARD_CORE_ANALYSIS_FUSION_H_
+#ifndef GSHARD_CORE_ANALYSIS_KERNELS_FUSION_H_
+#define GSHARD_CORE_ANALYSIS_KERNELS_FUSION_H_
 
 #include <cstdint>
 #include <optional>
@@ -28,8 +28,6 @@
 #include "ir/traversal.h"
 
 namespace gshard {
-
-class SourceLines;
 
 struct FusionOptions {
   // A TPU's matrix unit takes elementwise producers and consumers; libraries, as GPUs and CPUs call
@@ -51,11 +49,10 @@ struct FusionOptions {
   // what is in memory anyway is written by the first kernel that computes with it.
   bool fuses_more = false;
   // Elementwise operations of a model are fused only with those of the same function of a library
-  // (jit(silu)), of the same line of the program where they are of none, and with the statistics of
-  // a norm or softmax: each call is a kernel.
+  // (jit(silu)), where they are of none with those that compute a function of one array (gelu; its
+  // derivative, of the cotangent and what was saved), and with the statistics of a norm or softmax:
+  // each call is a kernel.
   bool fuses_calls = true;
-  // Of the module, for `fuses_calls`; null: lines are not known. Lives as long as the model.
-  const SourceLines* lines = nullptr;
   // Results of a loop's iterations are copied into the arrays that stack them; false: they stay
   // where they are made.
   bool copies_into_stacks = true;
@@ -137,4 +134,4 @@ class FusionModel {
 
 }  // namespace gshard
 
-#endif  // GSHARD_CORE_ANALYSIS_FUSION_H_
+#endif  // GSHARD_CORE_ANALYSIS_KERNELS_FUSION_H_

@@ -1,16 +1,16 @@
 // Cuts a computation into kernels, consumers first. See fusion.h.
 
-#include "core/analysis/fusion.h"
+#include "core/analysis/kernels/fusion.h"
 
 #include <algorithm>
 #include <unordered_map>
 
 #include "core/analysis/combiner.h"
+#include "core/analysis/kernels/eager_calls.h"
 #include "ir/custom_call.h"
 #include "ir/metadata.h"
 #include "ir/module.h"
 #include "ir/op_traits.h"
-#include "ir/source_lines.h"
 
 namespace gshard {
 namespace {
@@ -112,40 +112,6 @@ bool IsUpdatedBy(const Instruction* user, const Instruction* x) {
   return false;
 }
 
-// Is an operand repeated along dims that it lacks: a norm's statistic or scale, a bias?
-bool ReadsFewerDims(const Instruction* x) {
-  return std::ranges::any_of(x->operands(), [](const Instruction* operand) {
-    return operand->opcode() == Opcode::kBroadcast && operand->operand(0)->shape()->rank() > 0;
-  });
-}
-
-// The innermost function of a library that an operation is part of, by its op_name: all up to
-// "jit(silu)" of "jit(step)/jvp()/while/body/jit(silu)/mul". Empty: of none.
-std::string_view CallIn(std::string_view op_name) {
-  const size_t at = op_name.rfind("jit(");
-  if (at == std::string_view::npos || at == 0) return {};
-  const size_t end = op_name.find('/', at);
-  return end == std::string_view::npos ? std::string_view() : op_name.substr(0, end);
-}
-
-// Does a framework that launches call by call make x in the kernel of its user? The update of
-// weights, outside of derivatives, is one kernel (fused optimizers). `lines` may be null.
-bool IsOfOneCall(const Instruction* x, const Instruction* user, const SourceLines* lines) {
-  if (x->opcode() == Opcode::kConvert || user->opcode() == Opcode::kConvert) return true;
-  if (!IsElementwise(user->opcode())) return true;
-  if (ReadsFewerDims(x) || ReadsFewerDims(user)) return true;
-  const std::string name = OpNameOf(*x), other = OpNameOf(*user);
-  const bool is_of_model = name.find("jvp(") != std::string::npos;
-  if (!is_of_model || other.find("jvp(") == std::string::npos) return true;
-  const std::string_view call = CallIn(name);
-  if (!call.empty() || !CallIn(other).empty()) return call == CallIn(other);
-  const bool are_of_one_pass = (name.find("transpose(") == std::string::npos) ==
-                               (other.find("transpose(") == std::string::npos);
-  if (lines == nullptr || !are_of_one_pass) return false;
-  const std::string line = lines->TextOf(*x);
-  return !line.empty() && line == lines->TextOf(*user);
-}
-
 // One iteration's rows of a loop's array that stacks them: autograd keeps the value itself.
 bool IsRowOfStack(const Instruction* x) {
   if (x->opcode() != Opcode::kDynamicUpdateSlice) return false;
@@ -227,6 +193,7 @@ class FusionBuilder {
     // Not in the text's order: that of a program's lines says nothing of its kernels.
     const std::vector<Instruction*> list = PostOrder(computation_);
     for (size_t i = 0; i < list.size(); ++i) places_[model_.Index(list[i])] = i;
+    if (!options_.fuses_calls) calls_.emplace(list);
     for (size_t i = list.size(); i-- > 0;) Place(list[i]);
     Finish();
   }
@@ -365,7 +332,7 @@ class FusionBuilder {
       for (const Instruction* user : users_.of(made[i])) {
         if (IsAlias(user)) {
           made.push_back(user);
-        } else if (!IsOfOneCall(x, user, options_.lines)) {
+        } else if (!calls_->AreOne(*x, *user)) {
           return false;
         }
       }
@@ -703,6 +670,7 @@ class FusionBuilder {
   std::vector<int> seen_;       // by index: the last search of Needs that came by
   int search_ = 0;
   std::vector<const Instruction*> pending_;
+  std::optional<EagerCalls> calls_;
   std::vector<Draft> drafts_;
   std::unordered_map<const Instruction*, std::vector<const Instruction*>>
       reduces_of_;                      // of sources
