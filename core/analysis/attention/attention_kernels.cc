@@ -268,12 +268,13 @@ class TextPositions {
     list.erase(std::unique(list.begin(), list.end()), list.end());
   }
   // Is `x` the batched dot, or does it need it, directly or through others? One walk through the
-  // text answers for kDotsAtOnce dots, so asking about dots in the order of the text takes time
-  // linear in the text for each so many of them.
+  // text, as far as is asked, answers for kDotsAtOnce dots, so asking about dots in the order of
+  // the text takes time linear in the text for each so many of them.
   bool DependsOn(const Instruction* x, const Instruction* dot) {
     if (bit_of_.find(dot) == bit_of_.end()) FollowDots(of(dot));
+    FollowTo(of(x));
     const size_t bit = bit_of_.at(dot);
-    return (dots_behind_[of(x)][bit / 64] >> bit % 64 & 1) != 0;
+    return of(x) >= first_ && (dots_behind_[of(x) - first_][bit / 64] >> bit % 64 & 1) != 0;
   }
   // Does a member need another through values outside?
   bool IsCyclic(const std::vector<const Instruction*>& members) const {
@@ -297,22 +298,31 @@ class TextPositions {
   static constexpr size_t kDotsAtOnce = 256;
   using DotBits = std::array<uint64_t, kDotsAtOnce / 64>;
 
-  // From the dot at `first` and those next to it to all that needs them.
+  // The dot at `first` and those next to it.
   void FollowDots(size_t first) {
+    first_ = first;
+    dots_behind_.clear();
     bit_of_.clear();
-    dots_behind_.assign(list_.size(), {});
-    for (size_t i = first; i < list_.size(); ++i) {
+    for (size_t i = first; i < list_.size() && bit_of_.size() < kDotsAtOnce; ++i) {
+      if (IsBatchedDot(list_[i])) bit_of_.emplace(list_[i], bit_of_.size());
+    }
+  }
+  // On to what needs them, as far as `last`.
+  void FollowTo(size_t last) {
+    for (size_t i = first_ + dots_behind_.size(); i <= last; ++i) {
       DotBits behind = {};
       for (const Instruction* operand : list_[i]->operands()) {
         const size_t at = of(operand);
-        if (at < first) continue;
-        for (size_t word = 0; word < behind.size(); ++word) behind[word] |= dots_behind_[at][word];
+        if (at < first_) continue;
+        const DotBits& more = dots_behind_[at - first_];
+        for (size_t word = 0; word < behind.size(); ++word) behind[word] |= more[word];
       }
-      if (const size_t bit = bit_of_.size(); bit < kDotsAtOnce && IsBatchedDot(list_[i])) {
-        behind[bit / 64] |= uint64_t{1} << bit % 64;
-        bit_of_.emplace(list_[i], bit);
+      if (IsBatchedDot(list_[i])) {
+        if (const auto dot = bit_of_.find(list_[i]); dot != bit_of_.end()) {
+          behind[dot->second / 64] |= uint64_t{1} << dot->second % 64;
+        }
       }
-      dots_behind_[i] = behind;
+      dots_behind_.push_back(behind);
     }
   }
 
@@ -320,7 +330,8 @@ class TextPositions {
   uint32_t first_id_ = UINT32_MAX;
   std::vector<size_t> position_;                           // by id
   std::unordered_map<const Instruction*, size_t> bit_of_;  // of the dots that were followed
-  std::vector<DotBits> dots_behind_;                       // by position
+  size_t first_ = 0;                                       // position of the first of them
+  std::vector<DotBits> dots_behind_;                       // by position from there on
 };
 
 class Finder {

@@ -48,6 +48,23 @@ TickRow RowOf(const Schedule& schedule, size_t t, const BufferDepths& depths,
   return row;
 }
 
+// Of what rows that differ in their micro-batches only have in common.
+uint64_t HashOf(const TickRow& row, size_t columns) {
+  uint64_t hash = 0;
+  auto add = [&](int64_t number) {
+    hash = (hash ^ static_cast<uint64_t>(number)) * 0x9e3779b97f4a7c15;
+    hash ^= hash >> 32;
+  };
+  for (size_t i = 0; i < row.size(); i += columns) {
+    for (TickColumn column : {TickColumn::kBranch, TickColumn::kChunk, TickColumn::kForwardChunk,
+                              TickColumn::kBackwardChunk}) {
+      add(row[i + At(column)]);
+    }
+    for (size_t j = i + static_cast<size_t>(kTickColumns); j < i + columns; ++j) add(row[j]);
+  }
+  return hash;
+}
+
 // What every micro-batch of `b` is ahead of those of `a`, if they are equal otherwise.
 bool IsShifted(const TickRow& a, const TickRow& b, size_t columns, int64_t idle,
                std::optional<int64_t>& step) {
@@ -79,15 +96,17 @@ struct Repetition {
   int64_t step = 0;
 };
 
-// The longest stretch from `begin` on that repeats.
-Repetition FindRepetition(const std::vector<TickRow>& rows, size_t columns, size_t begin,
-                          size_t most, int64_t idle) {
+// The longest stretch from `begin` on that repeats. `hashes`: of the rows.
+Repetition FindRepetition(const std::vector<TickRow>& rows, std::span<const uint64_t> hashes,
+                          size_t columns, size_t begin, size_t most, int64_t idle) {
   Repetition best;
   for (size_t period = 1; period <= most && begin + 2 * period <= rows.size(); ++period) {
     std::optional<int64_t> step;
     size_t t = begin;
-    while (t + period < rows.size() && IsShifted(rows[t], rows[t + period], columns, idle, step))
+    while (t + period < rows.size() && hashes[t] == hashes[t + period] &&
+           IsShifted(rows[t], rows[t + period], columns, idle, step)) {
       ++t;
+    }
     size_t times = (t - begin) / period + 1;
     size_t saved = (times - 1) * period;
     if (times >= 2 && saved > (best.times > 0 ? (best.times - 1) * best.period : 0)) {
@@ -107,8 +126,10 @@ TickTable MakeTickTable(const Schedule& schedule, const BufferDepths& depths,
   table.depths = depths;
   const int64_t idle = branch_of(Pass::kNone, 0);
   std::vector<TickRow> rows;
+  std::vector<uint64_t> hashes;
   for (size_t t = 0; t < schedule.ticks.size(); ++t) {
     rows.push_back(RowOf(schedule, t, depths, branch_of));
+    hashes.push_back(HashOf(rows.back(), static_cast<size_t>(table.columns())));
   }
   auto take = [&](size_t begin, size_t count) {
     for (size_t t = begin; t < begin + count; ++t) {
@@ -121,7 +142,8 @@ TickTable MakeTickTable(const Schedule& schedule, const BufferDepths& depths,
       static_cast<size_t>(std::max<int64_t>(4, 2 * shared) * schedule.virtual_stages());
   bool is_open = false;  // the last segment is of rows that do not repeat
   for (size_t t = 0; t < rows.size();) {
-    Repetition found = FindRepetition(rows, static_cast<size_t>(table.columns()), t, most, idle);
+    Repetition found =
+        FindRepetition(rows, hashes, static_cast<size_t>(table.columns()), t, most, idle);
     const int64_t first_tick = static_cast<int64_t>(t);
     if (found.times == 0) {
       if (!is_open) table.segments.push_back({first_tick, table.rows(), 0, 0});

@@ -74,6 +74,15 @@ std::unordered_map<const Instruction*, int32_t> LayerGraph::HomesOfTerms(
     if (auto it = rows.find({weight, row}); it != rows.end()) return it->second;
     return last_of(derived[weight->id()], layer);
   };
+  // Which operand of a concatenation a row is; one may have a row of each layer.
+  std::unordered_map<const Instruction*, std::unordered_map<const Instruction*, int64_t>> rows_in;
+  auto row_in = [&](const Instruction* concatenation, const Instruction* x) {
+    const auto [known, is_new] = rows_in.try_emplace(concatenation);
+    for (int64_t i = 0; is_new && i < concatenation->operand_count(); ++i) {
+      known->second.try_emplace(concatenation->operand(i), i);
+    }
+    return known->second.at(x);
+  };
   std::unordered_map<const Instruction*, int32_t> found;
   const auto gradients = GradientsOfWeights();
   for (const Term& term : terms_) {
@@ -96,9 +105,8 @@ std::unordered_map<const Instruction*, int32_t> LayerGraph::HomesOfTerms(
         int64_t next_row = row;
         if (user->opcode() == Opcode::kConcatenate && x->shape()->rank() > 0 &&
             x->shape()->dim(0) == 1) {
-          auto at = std::find(user->operands().begin(), user->operands().end(), x);
           // Other operands are other rows, of other layers.
-          open.push_back({user, at - user->operands().begin()});
+          open.push_back({user, row_in(user, x)});
           continue;
         }
         if (user->opcode() == Opcode::kPad && x->shape()->rank() > 0 && x->shape()->dim(0) == 1) {

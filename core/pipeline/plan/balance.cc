@@ -70,16 +70,68 @@ class AwayBytes {
   std::vector<std::vector<Sum>> of_device_;
 };
 
+constexpr double kSlack = 1e-9;  // of times that count as equal
+
 // Of the first stages: their longest time, and the sum of squares.
 struct Best {
   double longest = kInfinity, squares = 0;
   bool operator<(const Best& other) const {
     if (other.longest == kInfinity) return longest < kInfinity;
-    double slack = 1e-9 * other.longest;
+    double slack = kSlack * other.longest;
     if (longest < other.longest - slack) return true;
     return longest <= other.longest + slack && squares < other.squares * (1 - 1e-12);
   }
 };
+
+// The longest time of a stage in partitions that a limit between `low` and `high` gives, each stage
+// as many layers as fit in it. `time(stage, from, to)`.
+template <typename Time>
+double LongestByHalving(size_t layers, size_t stages, double low, double high, const Time& time) {
+  constexpr int kHalvings = 24;
+  double longest_of_best = high;
+  for (int i = 0; i < kHalvings && low < high && high < kInfinity; ++i) {
+    const double limit = (low + high) / 2;
+    double longest = 0;
+    size_t from = 0;
+    for (size_t s = 0; s < stages; ++s) {
+      size_t to = s + 1 == stages ? layers : from + 1;
+      while (s + 1 < stages && to + (stages - s - 1) < layers && time(s, from, to + 1) <= limit)
+        ++to;
+      longest = std::max(longest, time(s, from, to));
+      from = to;
+    }
+    longest_of_best = std::min(longest_of_best, longest);
+    (longest <= limit ? high : low) = limit;
+  }
+  return longest_of_best;
+}
+
+// Where the stages before `s` may end, by s, if none takes longer than a bound.
+struct Band {
+  std::vector<size_t> least, most;
+};
+// `seconds(from, to)` at least, of any stage.
+template <typename Seconds>
+Band BandOf(size_t layers, size_t stages, double bound, const Seconds& seconds) {
+  Band band{std::vector<size_t>(stages + 1, 0), std::vector<size_t>(stages + 1, layers)};
+  band.least[stages] = layers, band.most[0] = 0;
+  if (bound == kInfinity) return band;
+  // The first layer of a stage that ends at `to` or later, and the last of one that begins at
+  // `from` or before.
+  std::vector<size_t> first_of(layers + 1, 0), end_of(layers + 1, 0);
+  for (size_t to = layers; to > 0; --to) {
+    size_t from = to;
+    while (from > 0 && seconds(from - 1, to) <= bound * (1 + kSlack)) --from;
+    first_of[to] = to == layers ? from : std::min(first_of[to + 1], from);
+    end_of[from] = std::max(end_of[from], to);
+  }
+  for (size_t from = 1; from <= layers; ++from) {
+    end_of[from] = std::max(end_of[from], end_of[from - 1]);
+  }
+  for (size_t s = stages; s > 0; --s) band.least[s - 1] = first_of[band.least[s]];
+  for (size_t s = 1; s <= stages; ++s) band.most[s] = end_of[band.most[s - 1]];
+  return band;
+}
 
 Expected<std::vector<int64_t>> ExplicitCuts(const std::string& text, int64_t layers,
                                             int64_t stages) {
@@ -169,7 +221,16 @@ Expected<StagePartition> PartitionByCost(const std::vector<Layer>& layers, int64
   const AwayBytes away(layers, static_cast<int64_t>(devices));
   const int64_t limit = options.memory_limit_bytes / StagesOfDevice(options);
   int64_t least_excess = std::numeric_limits<int64_t>::max();
-  // Both ways: activations and their cotangents.
+  // `sent`: seconds for weights. Both ways: activations and their cotangents.
+  auto seconds = [&](size_t from, size_t to, double sent) {
+    const double work = before[to] - before[from] + sent -
+                        (forwards(false) - forwards(true)) * layers[to - 1].forward_s;
+    if (to < n) return work + 2 * static_cast<double>(layers[to - 1].output_bytes) / link;
+    // The last stage's first forward pass is that of its backward pass. With gpipe it waits for the
+    // others' forward passes first.
+    const bool no_gain = options.schedule == ScheduleKind::kGPipe && k > 1;
+    return KeepsValues(*options.remat) || no_gain ? work : work - (forward[to] - forward[from]);
+  };
   auto time = [&](size_t stage, size_t from, size_t to) {
     if (limit > 0) {
       int64_t bytes = StageBytes(layers, from, to, kept.in_flight[stage], options);
@@ -183,32 +244,31 @@ Expected<StagePartition> PartitionByCost(const std::vector<Layer>& layers, int64
     // Weights come, and their gradients go, once a step.
     const double sent = 2 * static_cast<double>(away.Of(stage % devices, from, to)) / link /
                         static_cast<double>(options.microbatches);
-    const double work = before[to] - before[from] + sent -
-                        (forwards(false) - forwards(true)) * layers[to - 1].forward_s;
-    if (to < n) return work + 2 * static_cast<double>(layers[to - 1].output_bytes) / link;
-    // The last stage's first forward pass is that of its backward pass. With gpipe it waits for the
-    // others' forward passes first.
-    const bool no_gain = options.schedule == ScheduleKind::kGPipe && k > 1;
-    return KeepsValues(*options.remat) || no_gain ? work : work - (forward[to] - forward[from]);
+    return seconds(from, to, sent);
   };
-  // No stage of the best partition takes longer than the longest of equally many layers each.
+  // No stage of the best partition takes longer than the longest of another partition.
   double bound = 0;
   for (size_t s = 0; s < k; ++s) bound = std::max(bound, time(s, s * n / k, (s + 1) * n / k));
+  bound = std::min(bound, LongestByHalving(n, k, before[n] / static_cast<double>(k), bound, time));
+  const Band band =
+      BandOf(n, k, bound, [&](size_t from, size_t to) { return seconds(from, to, 0); });
   std::vector<Best> last(n + 1), next;
   last[0] = {0, 0};
-  std::vector<std::vector<int32_t>> from_of(k + 1, std::vector<int32_t>(n + 1, 0));
+  std::vector<std::vector<int32_t>> from_of(k + 1);  // by where the stage ends, in its band
   for (size_t s = 1; s <= k; ++s) {
     next.assign(n + 1, Best());
-    for (size_t to = s; to + (k - s) <= n; ++to) {
+    const size_t least = std::max(s, band.least[s]), most = std::min(n - (k - s), band.most[s]);
+    for (size_t to = least; to <= most; ++to) {
+      from_of[s].push_back(0);
       // The more layers, the longer the stage.
       for (size_t from = to; from-- > s - 1;) {
         const double t = time(s - 1, from, to);
-        if (t < kInfinity && t > std::min(bound, next[to].longest) * (1 + 1e-9)) break;
+        if (t < kInfinity && t > std::min(bound, next[to].longest) * (1 + kSlack)) break;
         if (t == kInfinity || last[from].longest == kInfinity) continue;
         const Best candidate{std::max(last[from].longest, t), last[from].squares + t * t};
         if (next[to] < candidate) continue;
         next[to] = candidate;
-        from_of[s][to] = static_cast<int32_t>(from);
+        from_of[s].back() = static_cast<int32_t>(from);
       }
     }
     std::swap(last, next);
@@ -224,7 +284,7 @@ Expected<StagePartition> PartitionByCost(const std::vector<Layer>& layers, int64
   StagePartition partition{std::vector<int64_t>(k), std::vector<double>(k)};
   size_t to = n;
   for (size_t s = k; s > 0; --s) {
-    const auto from = static_cast<size_t>(from_of[s][to]);
+    const auto from = static_cast<size_t>(from_of[s][to - std::max(s, band.least[s])]);
     partition.first[s - 1] = static_cast<int64_t>(from);
     partition.seconds[s - 1] = time(s - 1, from, to);
     to = from;
