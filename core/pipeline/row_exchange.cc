@@ -141,7 +141,10 @@ class Exchange {
     }
     Instruction* const starts[] = {stage_};
     const int64_t sizes[] = {1};
-    Instruction* one = b_.DynamicSlice(b_.IntegerTable(DType::kS32, numbers), starts, sizes);
+    // A table of the region: nobody is to cut it over the stages.
+    Instruction* table = b_.IntegerTable(DType::kS32, numbers);
+    table->set_sharding(shardings_.Inside(1, nullptr));
+    Instruction* one = b_.DynamicSlice(table, starts, sizes);
     return b_.Reshape(one, {});
   }
 
