@@ -179,6 +179,7 @@ class Variable {
 TEST_CASE("where OpenBLAS does not know the processor, its kernel is changed at the start",
           "[machine]") {
   Variable core("OPENBLAS_CORETYPE"), limit("GSHARD_CPU");
+  REQUIRE(SetUpMachine());  // without the limits that the tests may run under
   const std::string before = LoadedBlas().core;
   // As if it had chosen this.
   if (ThisProcessor().offers == kBaseline || !SwitchBlasCore("Prescott")) return;
