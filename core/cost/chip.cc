@@ -134,6 +134,7 @@ const std::vector<std::string_view>& KnownKeys() {
                                                      "matrix_tile",
                                                      "matrix_units",
                                                      "f32_passes",
+                                                     "dense_ragged_dots",
                                                      "dot_efficiency",
                                                      "attention_efficiency",
                                                      "memory_efficiency",
@@ -185,6 +186,7 @@ Chip ReadChip(const Json& json, const std::function<Chip(const std::string&)>& f
   ReadInteger(json, "matrix_units", chip.matrix_units);
   ReadTriple(json, "matrix_tile", chip.matrix_tile);
   ReadTriple(json, "f32_passes", chip.f32_passes);
+  if (json.Has("dense_ragged_dots")) chip.dense_ragged_dots = json.BoolAt("dense_ragged_dots");
   ReadCurve(json, "dot_efficiency", chip.dot_efficiency);
   ReadCurve(json, "memory_efficiency", chip.memory_efficiency);
   ReadStacks(json, chip);

@@ -297,6 +297,16 @@ class TimelineBuilder {
   Timeline& timeline_;
 };
 
+int64_t MostRaggedDotGroups(const Module& module) {
+  int64_t most = 0;
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (x->opcode() == Opcode::kRaggedDot) most = std::max(most, RaggedDotGroups(*x));
+    }
+  }
+  return most;
+}
+
 }  // namespace
 
 MemoryOptions MemoryOptionsOf(const Chip& chip) {
@@ -343,6 +353,7 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
   TimelineBuilder(*priced->network, priced->model->has_host_transfers(), report.timeline)
       .Run(*priced->entry);
   report.unknown_trip_counts = priced->model->unknown_trip_counts();
+  if (chip.dense_ragged_dots) report.dense_ragged_dot_groups = MostRaggedDotGroups(module);
   report.mean_branch_step_time_s = report.step_time_s;
   if (priced->model->has_conditionals()) {
     const auto means =

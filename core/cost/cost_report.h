@@ -131,6 +131,8 @@ struct CostReport {
   // most expensive branch.
   double mean_branch_step_time_s = 0;
   int64_t unknown_trip_counts = 0;  // while loops counted once for want of a trip count
+  // Most groups of a ragged-dot whose rows the chip multiplies by all matrices; 0: there is none.
+  int64_t dense_ragged_dot_groups = 0;
 };
 
 struct CostOptions {

@@ -71,6 +71,14 @@ double PaddingBytes(const MatrixWork& product, const Chip& chip) {
          padding(product.output_bytes, product.n * product.batch);
 }
 
+// A product as the compiler makes it.
+MatrixWork AsCompiled(MatrixWork product, const Chip& chip) {
+  if (!chip.dense_ragged_dots) return product;
+  product.flops *= product.groups;
+  product.batch *= product.groups;
+  return product;
+}
+
 // Matrix units work on whole tiles; where there are many units, the last wave may be part idle.
 double MatrixSeconds(const MatrixWork& product, const Chip& chip, double efficiency) {
   if (product.flops <= 0) return 0;
@@ -144,7 +152,8 @@ double RatedSeconds(const KernelWork& work, const Chip& chip) {
     matrix_s = todo / (rate * curve.At(todo));
   } else {
     for (const MatrixWork& product : work.matrix) {
-      matrix_s += MatrixSeconds(product, chip, curve.At(product.flops));
+      const MatrixWork made = AsCompiled(product, chip);
+      matrix_s += MatrixSeconds(made, chip, curve.At(made.flops));
     }
   }
   double vector_ops =

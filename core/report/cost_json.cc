@@ -162,6 +162,7 @@ std::string CostAsJson(const Module& module, const CostReport& report, size_t to
                    {"hfu", report.hfu},
                    {"hbm_bytes_per_device", report.hbm_bytes_per_device},
                    {"unknown_trip_counts", report.unknown_trip_counts},
+                   {"dense_ragged_dot_groups", report.dense_ragged_dot_groups},
                    {"memory",
                     {{"peak_bytes", report.memory.peak_bytes},
                      {"argument_bytes", report.memory.argument_bytes},

@@ -125,6 +125,12 @@ std::string CostAsText(const Module& module, const CostReport& report, size_t to
   if (!report.tells_recomputation && report.flops_per_device > 0) {
     out += "  note: the text has no op_name: what is recomputed cannot be told, MFU counts it\n";
   }
+  if (report.dense_ragged_dot_groups > 1) {
+    out += fmt::format(
+        "  note: XLA for {} makes ragged-dots dense: every row meets the matrices of all groups, up "
+        "to {} times the work\n",
+        report.chip, report.dense_ragged_dot_groups);
+  }
   if (report.unknown_trip_counts > 0) {
     const bool is_one = report.unknown_trip_counts == 1;
     out += fmt::format("  note: {} while loop{} without a known trip count {} counted once\n",
