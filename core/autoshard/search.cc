@@ -3,6 +3,7 @@
 #include "core/autoshard/search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <set>
 
@@ -27,6 +28,9 @@ constexpr double kSmallerPeak = 0.75;
 
 // Plans of known styles, beside the best of them, that single changes are tried on.
 constexpr size_t kMoreStyles = 2;
+
+// A change of one group that made every plan slower by so much is left out of quick passes.
+constexpr double kHopeless = 1.1;
 
 // Seeds that are improved in whatever memory before the limit counts.
 constexpr size_t kFreePasses = 2;
@@ -205,19 +209,24 @@ class Search {
     PriceNames(tensors, NameChoices(space_, all ? 2 : 1, all ? names : heaviest), most);
   }
 
-  // Second names on the best plan by names, one at a time, and on what that makes of it.
+  // Second names on the best plan by names, on one axis and on all, and on what that makes of it.
   void PriceSecondNames(NamedTensors tensors) {
     std::optional<NamedPrice> best = BestNamed(tensors);
     for (int round = 0; best && round < 4; ++round) {
       std::vector<NameChoice> longer;
+      std::vector<size_t> open;  // axes that may have another name
       for (size_t axis = 0; axis < best->names.size(); ++axis) {
-        if (space_.mesh()[axis].size == 1 || best->names[axis].size() > 1) continue;
-        const size_t count = std::min(space_.cuttable_names().size(), kMaxNames);
+        if (space_.mesh()[axis].size > 1 && best->names[axis].size() < 2) open.push_back(axis);
+      }
+      const size_t count = std::min(space_.cuttable_names().size(), kMaxNames);
+      const auto add = [&](const std::vector<size_t>& axes) {
         for (size_t i = 0; i < count; ++i) {
           longer.push_back(best->names);
-          longer.back()[axis].push_back(space_.cuttable_names()[i]);
+          for (const size_t axis : axes) longer.back()[axis].push_back(space_.cuttable_names()[i]);
         }
-      }
+      };
+      for (const size_t axis : open) add({axis});
+      if (open.size() > 1) add(open);  // the way there may be dear
       PriceNames(tensors, longer, Left() / (IsMain(tensors) ? 8 : 24));
       std::optional<NamedPrice> reached = BestNamed(tensors);
       if (!Better(reached->priced, best->priced)) break;
@@ -312,8 +321,34 @@ class Search {
     return order;
   }
 
-  // Group after group, the heaviest first, and again those that touch one that changed.
-  bool Pass(PricedPlan& current) {
+  // Moves of a group; without those that never were any good, if `quick` and time is what counts.
+  std::vector<Plan> HopefulMoves(const PricedPlan& current, size_t g, bool quick) const {
+    if (!quick || !FitsNow(current) || slowdowns_.empty()) return MovesOfGroup(current.plan, g);
+    std::vector<Plan> moves;
+    for (Plan& move : MovesOfGroup(current.plan, g)) {
+      if (slowdowns_[g][At(move.choices[g])] < kHopeless) moves.push_back(std::move(move));
+    }
+    return moves;
+  }
+
+  // Notes how much slower each move makes a plan, at best.
+  void NoteSlowdowns(const PricedPlan& base, size_t g, const std::vector<Plan>& moves) {
+    if (slowdowns_.empty()) {
+      for (const Group& group : space_.groups()) slowdowns_.emplace_back(group.options.size(), 0);
+    }
+    for (const Plan& move : moves) {
+      if (!pricer_.Knows(move)) continue;
+      const auto figures = pricer_.Price(space_, {&move, 1})[0];
+      double& least = slowdowns_[g][At(move.choices[g])];
+      const double now =
+          figures ? figures->step.step_time_s / base.figures.step.step_time_s : HUGE_VAL;
+      least = least == 0 ? now : std::min(least, now);
+    }
+  }
+
+  // Group after group, the heaviest first, and again those that touch one that changed. `quick`:
+  // without changes that were tried before and made every plan much slower.
+  bool Pass(PricedPlan& current, bool quick = true) {
     bool changed = Take(WholeMoves(current.plan), current);
     const std::vector<size_t> order = ByWeight();
     std::deque<size_t> queue(order.begin(), order.end());
@@ -322,7 +357,11 @@ class Search {
       const size_t g = queue.front();
       queue.pop_front();
       is_queued[g] = false;
-      if (!Take(MovesOfGroup(current.plan, g), current)) continue;
+      const std::vector<Plan> moves = HopefulMoves(current, g, quick);
+      const PricedPlan base = current;
+      const bool is_better = Take(moves, current);
+      NoteSlowdowns(base, g, moves);
+      if (!is_better) continue;
       changed = true;
       for (const auto& [a, b] : space_.neighbours()) {
         const size_t other = a == g ? b : a;
@@ -334,10 +373,12 @@ class Search {
     return changed;
   }
 
-  // Until no change of one group is better.
+  // Until no change of one group is better; no hopeful one, where that settles it.
   PricedPlan Descend(PricedPlan current) {
-    while (Left() > 0 && Pass(current)) {
-    }
+    do {
+      while (Left() > 0 && Pass(current)) {
+      }
+    } while (Left() > 0 && !SettlesIt(current) && Pass(current, false));
     return current;
   }
 
@@ -460,6 +501,7 @@ class Search {
     PricedPlan best = *BestSeen();
     best = PassFrom(best, best);
     for (const PricedPlan& seed : Seeds()) {
+      if (SettlesIt(best)) return best;
       best = PassFrom(seed, best);
     }
     PricedPlan smaller = best;
@@ -548,7 +590,7 @@ class Search {
     result_.moves = static_cast<int64_t>(moves.size());
     const bool all_known =
         std::ranges::all_of(moves, [&](const Plan& move) { return pricer_.Knows(move); });
-    if (!all_known && result_.moves > Left()) return false;
+    if (!all_known && (result_.is_settled || result_.moves > Left())) return false;
     const std::optional<PricedPlan> reached = BestOf(std::move(moves), Left());
     return !reached || !Better(*reached, best);
   }
@@ -570,6 +612,8 @@ class Search {
   std::vector<PricedPlan> seen_;
   std::vector<PricedPlan> styles_;
   std::vector<NamedPrice> named_;
+  // By group and option: the least that this choice ever multiplied a plan's time by; 0: not tried.
+  std::vector<std::vector<double>> slowdowns_;
   SearchResult result_;
 };
 

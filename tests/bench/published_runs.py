@@ -1,7 +1,7 @@
 """Published training runs: the step time that gshard-cost predicts over the one that was measured.
 
     python3 tests/bench/published_runs.py FILE.json.. --gshard build/ci/cmd [--only REGEX] [--programs DIR] [--json FILE]
-        [--sustained]
+        [--sustained] [--auto]
 
 FILE.json has `rows`, by name a configuration and what was measured: devices, mesh, layers, widths, heads, vocabulary, batch,
 length, remat, and `step_s`, `tok_s_device`, `images_s` or `tflops_device` (of 6N + 12 L S N D FLOPs a token). Needs JAX
@@ -10,7 +10,9 @@ DIR. Prints a row a run with what its time goes to, each part over the measured 
 many runs are within 15 and 30 %. Rows whose configuration is incomplete are listed with what is missing.
 
 --sustained asks what share of the chip's rates the steps sustain: by TPU generation, of GPUs by stack, the share with which the
-ratios' geometric mean is 1; and how far off each run is with the share of the others of its kind, without itself.
+ratios' geometric mean is 1; and how far off each run is with the share of the others of its kind, without itself. --auto also
+prints the plan that gshard-opt auto finds for each on the run's mesh and chip, in its memory (or what the run takes by
+gshard-cost, if that is more), which must not be slower.
 """
 import argparse
 import json
@@ -20,6 +22,7 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 PARTS = ("dot", "attention", "movement", "other", "exposed_communication", "bubble")
@@ -81,6 +84,11 @@ def chip_flags(row, path, sustained):
     return ["--chip-file", file]
 
 
+def pricing_flags(row, path, sustained=None):
+    attention = "materialized" if re.search(SPELLED_OUT, row["source"]) else "flash"
+    return [*map(str, chip_flags(row, path, sustained)), "--stack", stack_of(row), "--attention", attention]
+
+
 def estimate(gshard, path, row, sustained=None):
     """gshard-cost's document; at the chip's share of its rates where `sustained` is not given."""
     if "pipeline" in row:
@@ -91,8 +99,23 @@ def estimate(gshard, path, row, sustained=None):
         if not staged.exists():
             run(gshard / "gshard-opt", "pipeline", path, "--chip", row["chip"], "-o", staged, *map(str, flags))
         path = staged
-    attention = "materialized" if re.search(SPELLED_OUT, row["source"]) else "flash"
-    return json.loads(run(gshard / "gshard-cost", path, *chip_flags(row, path, sustained), "--stack", stack_of(row), "--attention", attention, "--json"))
+    return json.loads(run(gshard / "gshard-cost", path, *pricing_flags(row, path, sustained), "--json"))
+
+
+def found_is_no_slower(gshard, path, row, report):
+    """Prints the run's own plan beside the one that auto finds."""
+    mesh = ",".join(f"{axis['name']}={axis['size']}" for axis in report["mesh"])
+    limit = max(report["memory_limit_bytes"], report["memory"]["peak_bytes"])
+    with tempfile.TemporaryDirectory() as folder:
+        told = pathlib.Path(folder, "auto.json")
+        run(gshard / "gshard-opt", "auto", path, "--keep", "none", "--mesh", mesh, "--limit", str(limit), *pricing_flags(row, path),
+            "--report", told, "-o", os.devnull)
+        auto = json.loads(told.read_text())
+    found = auto["plans"][0]
+    for name, plan in (("published", auto["written"]), ("found", found)):
+        print(f"    {name:9} {plan['step_time_s']:8.3f} s, {plan['exposed_communication_s']:6.3f} exposed, "
+              f"{plan['peak_bytes'] / 2**30:6.1f} GiB, most time: {plan['why']}", flush=True)
+    return found["fits"] and found["step_time_s"] <= report["step_time_s"]
 
 
 def program(directory, name, row):
@@ -143,9 +166,10 @@ def main():
     parser.add_argument("--programs", type=pathlib.Path, default=pathlib.Path("build/published_runs"))
     parser.add_argument("--json", type=pathlib.Path, help="all ratios, to this file")
     parser.add_argument("--sustained", action="store_true", help="what share of the rates the steps sustain")
+    parser.add_argument("--auto", action="store_true", help="is the plan of gshard-opt auto ever slower?")
     arguments = parser.parse_args()
     import published_models
-    kept, runs = {}, {}
+    kept, runs, slower = {}, {}, []
     print(f"{'run':34} {'chip':8} {'devices':>7} {'measured':>9} {'gshard, s':>9} {'ratio':>6}  "
           + " ".join(f"{head:>9}" for head in HEADS) + f" {'peak, GiB':>9}")
     for file in arguments.files:
@@ -157,8 +181,11 @@ def main():
                 print(f"{name:34} lacks {', '.join(lacking)}")
                 continue
             path = program(arguments.programs, name, row)
-            ratios[name] = print_row(name, row, estimate(arguments.gshard, path, row))
+            report = estimate(arguments.gshard, path, row)
+            ratios[name] = print_row(name, row, report)
             runs[name] = (row, path)
+            if arguments.auto and "pipeline" not in row and not found_is_no_slower(arguments.gshard, path, row, report):
+                slower.append(name)
         if ratios:
             off = [abs(ratio - 1) for ratio in ratios.values()]
             print(f"{file.name}: {len(ratios)} runs, median {statistics.median(ratios.values()):.3f}, {sum(x <= .15 for x in off)} within "
@@ -168,6 +195,8 @@ def main():
         print_sustained(arguments.gshard, runs)
     if arguments.json:
         arguments.json.write_text(json.dumps(kept, indent=1))
+    if slower:
+        sys.exit("the plan found is slower: " + ", ".join(slower))
 
 
 if __name__ == "__main__":
