@@ -31,6 +31,8 @@ constexpr size_t kMoreStyles = 2;
 
 // A change of one group that made every plan slower by so much is left out of quick passes.
 constexpr double kHopeless = 1.1;
+// Quick passes are for plans that take less than so many times what would end the search.
+constexpr double kNearEnd = 1.05;
 
 // Seeds that are improved in whatever memory before the limit counts.
 constexpr size_t kFreePasses = 2;
@@ -321,9 +323,13 @@ class Search {
     return order;
   }
 
-  // Moves of a group; without those that never were any good, if `quick` and time is what counts.
+  // Moves of a group; without those that never were any good, if `quick` and the end of the search
+  // is near. Elsewhere all evaluations are used up, and those for such moves are well spent.
   std::vector<Plan> HopefulMoves(const PricedPlan& current, size_t g, bool quick) const {
-    if (!quick || !FitsNow(current) || slowdowns_.empty()) return MovesOfGroup(current.plan, g);
+    const bool is_near = current.figures.step.step_time_s < kNearEnd * options_.enough_s;
+    if (!quick || !is_near || !FitsNow(current) || slowdowns_.empty()) {
+      return MovesOfGroup(current.plan, g);
+    }
     std::vector<Plan> moves;
     for (Plan& move : MovesOfGroup(current.plan, g)) {
       if (slowdowns_[g][At(move.choices[g])] < kHopeless) moves.push_back(std::move(move));
