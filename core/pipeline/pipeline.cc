@@ -16,6 +16,7 @@
 #include "core/pipeline/plan/layer_constants.h"
 #include "core/pipeline/plan/layer_loops.h"
 #include "core/pipeline/plan/phases.h"
+#include "core/pipeline/plan/row_sums.h"
 #include "core/pipeline/plan/shift_schedule.h"
 #include "core/pipeline/plan/tuple_elements.h"
 #include "core/pipeline/plan/unpipelined_shardings.h"
@@ -345,6 +346,15 @@ void MakeTimeline(PipelinePlan& plan, const StageGraph& stages, const LayerGraph
   }
 }
 
+// Layers one by one, and their gradients as rows.
+Expected<void> WriteOutLayers(Module& module, const BatchDims& batch) {
+  if (auto written = WriteOutLayerLoops(module, batch.parameters()); !written) {
+    return Fail(std::move(written.error()));
+  }
+  JoinPaddedRows(module);
+  return {};
+}
+
 }  // namespace
 
 Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& given,
@@ -358,9 +368,7 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& giv
   const int64_t devices = DevicesOf(module);
   if (Expected<void> ok = RefuseDeviceSubsets(module, devices); !ok) return Fail(ok.error());
   const Updates updates = FindUpdates(module);
-  if (auto written = WriteOutLayerLoops(module, batch->parameters()); !written) {
-    return Fail(std::move(written.error()));
-  }
+  if (Expected<void> ok = WriteOutLayers(module, *batch); !ok) return Fail(ok.error());
   const Expected<ManualRegions> regions = ManualRegions::Hide(module, devices);
   if (!regions) return Fail(regions.error());
   TakeBarriers(module, *batch, plan.options.remat);

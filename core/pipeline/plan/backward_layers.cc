@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "core/analysis/gradient_results.h"
@@ -9,6 +10,24 @@
 #include "core/pipeline/plan/minimum_cut.h"
 
 namespace gshard::pipeline {
+namespace {
+
+// Which operand of a concatenation a row is; one may have a row of each layer.
+class OperandNumbers {
+ public:
+  int64_t Of(const Instruction* concatenation, const Instruction* row) {
+    const auto [known, is_new] = numbers_.try_emplace(concatenation);
+    for (int64_t i = 0; is_new && i < concatenation->operand_count(); ++i) {
+      known->second.try_emplace(concatenation->operand(i), i);
+    }
+    return known->second.at(row);
+  }
+
+ private:
+  std::unordered_map<const Instruction*, std::unordered_map<const Instruction*, int64_t>> numbers_;
+};
+
+}  // namespace
 
 // The weight behind an operand (WeightOf); of a value that a manual region makes of weights alone
 // those that come in for it.
@@ -74,15 +93,7 @@ std::unordered_map<const Instruction*, int32_t> LayerGraph::HomesOfTerms(
     if (auto it = rows.find({weight, row}); it != rows.end()) return it->second;
     return last_of(derived[weight->id()], layer);
   };
-  // Which operand of a concatenation a row is; one may have a row of each layer.
-  std::unordered_map<const Instruction*, std::unordered_map<const Instruction*, int64_t>> rows_in;
-  auto row_in = [&](const Instruction* concatenation, const Instruction* x) {
-    const auto [known, is_new] = rows_in.try_emplace(concatenation);
-    for (int64_t i = 0; is_new && i < concatenation->operand_count(); ++i) {
-      known->second.try_emplace(concatenation->operand(i), i);
-    }
-    return known->second.at(x);
-  };
+  OperandNumbers row_in;
   std::unordered_map<const Instruction*, int32_t> found;
   const auto gradients = GradientsOfWeights();
   for (const Term& term : terms_) {
@@ -106,7 +117,7 @@ std::unordered_map<const Instruction*, int32_t> LayerGraph::HomesOfTerms(
         if (user->opcode() == Opcode::kConcatenate && x->shape()->rank() > 0 &&
             x->shape()->dim(0) == 1) {
           // Other operands are other rows, of other layers.
-          open.push_back({user, row_in(user, x)});
+          open.push_back({user, row_in.Of(user, x)});
           continue;
         }
         if (user->opcode() == Opcode::kPad && x->shape()->rank() > 0 && x->shape()->dim(0) == 1) {

@@ -83,11 +83,16 @@ struct Best {
   }
 };
 
-// The longest time of a stage in partitions that a limit between `low` and `high` gives, each stage
-// as many layers as fit in it. `time(stage, from, to)`.
+// No stage of the best partition takes longer than the longest of another: of equally many layers
+// each, or of as many as fit in a limit, which is found by halving from `low`, the mean, on.
+// `time(stage, from, to)`.
 template <typename Time>
-double LongestByHalving(size_t layers, size_t stages, double low, double high, const Time& time) {
+double BoundOf(size_t layers, size_t stages, double low, const Time& time) {
   constexpr int kHalvings = 24;
+  double high = 0;
+  for (size_t s = 0; s < stages; ++s) {
+    high = std::max(high, time(s, s * layers / stages, (s + 1) * layers / stages));
+  }
   double longest_of_best = high;
   for (int i = 0; i < kHalvings && low < high && high < kInfinity; ++i) {
     const double limit = (low + high) / 2;
@@ -131,6 +136,16 @@ Band BandOf(size_t layers, size_t stages, double bound, const Seconds& seconds) 
   for (size_t s = stages; s > 0; --s) band.least[s - 1] = first_of[band.least[s]];
   for (size_t s = 1; s <= stages; ++s) band.most[s] = end_of[band.most[s - 1]];
   return band;
+}
+
+// `least_excess`: bytes of the smallest layer that does not fit alone; the largest number: all do.
+Diagnostic NoneFits(size_t layers, int64_t stages, int64_t limit, int64_t least_excess) {
+  return MakeError("E-PIPELINE-007",
+                   fmt::format("no {} stages of these {} layers fit in {} bytes a device", stages,
+                               layers, limit),
+                   least_excess == std::numeric_limits<int64_t>::max()
+                       ? "more stages, smaller micro-batches, or --remat all"
+                       : fmt::format("a layer alone takes {} bytes or more", least_excess));
 }
 
 Expected<std::vector<int64_t>> ExplicitCuts(const std::string& text, int64_t layers,
@@ -246,10 +261,7 @@ Expected<StagePartition> PartitionByCost(const std::vector<Layer>& layers, int64
                         static_cast<double>(options.microbatches);
     return seconds(from, to, sent);
   };
-  // No stage of the best partition takes longer than the longest of another partition.
-  double bound = 0;
-  for (size_t s = 0; s < k; ++s) bound = std::max(bound, time(s, s * n / k, (s + 1) * n / k));
-  bound = std::min(bound, LongestByHalving(n, k, before[n] / static_cast<double>(k), bound, time));
+  const double bound = BoundOf(n, k, before[n] / static_cast<double>(k), time);
   const Band band =
       BandOf(n, k, bound, [&](size_t from, size_t to) { return seconds(from, to, 0); });
   std::vector<Best> last(n + 1), next;
@@ -274,12 +286,7 @@ Expected<StagePartition> PartitionByCost(const std::vector<Layer>& layers, int64
     std::swap(last, next);
   }
   if (last[n].longest == kInfinity) {
-    return Fail(MakeError("E-PIPELINE-007",
-                          fmt::format("no {} stages of these {} layers fit in {} bytes a device",
-                                      stages, n, options.memory_limit_bytes),
-                          least_excess == std::numeric_limits<int64_t>::max()
-                              ? "more stages, smaller micro-batches, or --remat all"
-                              : fmt::format("a layer alone takes {} bytes or more", least_excess)));
+    return Fail(NoneFits(n, stages, options.memory_limit_bytes, least_excess));
   }
   StagePartition partition{std::vector<int64_t>(k), std::vector<double>(k)};
   size_t to = n;
