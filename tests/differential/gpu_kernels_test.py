@@ -49,7 +49,7 @@ def check_fit(tally, folder):
     base = json.loads((gpu_kernels.CHIPS / "h100.json").read_text())
     paths, rows = gpu_kernels.chip_files(folder, base), []
     true = os.path.join(folder, "true.json")
-    pathlib.Path(true).write_text(json.dumps({"base": "h100", "name": "true", **TRUE}))
+    pathlib.Path(true).write_text(json.dumps({"base": "h100", "name": "true", **gpu_kernels.AT_RATES, **TRUE}))
     every = gpu_kernels.List(jax, 1, False).all()
     for kind, count in (("dot bf16", 8), ("elementwise", 8)):
         for kernel in [kernel for kernel in every if kernel.kind == kind][:count]:
