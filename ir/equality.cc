@@ -14,13 +14,6 @@ namespace gshard {
 
 namespace {
 
-bool SameButFrontendAttributes(const Instruction& a, const Instruction& b) {
-  return a.backend_config() == b.backend_config() && SameAttributes(a, b) &&
-         std::ranges::equal(a.called(), b.called(), [](const Computation* x, const Computation* y) {
-           return SameComputation(*x, *y);
-         });
-}
-
 std::string_view LayoutTail(const Shape* shape) {
   return shape->layout() == nullptr ? std::string_view() : shape->layout()->tail;
 }
@@ -34,6 +27,13 @@ bool SameInMemory(const Shape* a, const Shape* b) {
 }
 
 }  // namespace
+
+bool SameButFrontendAttributes(const Instruction& a, const Instruction& b) {
+  return a.backend_config() == b.backend_config() && SameAttributes(a, b) &&
+         std::ranges::equal(a.called(), b.called(), [](const Computation* x, const Computation* y) {
+           return SameComputation(*x, *y);
+         });
+}
 
 bool SameOperation(const Instruction& a, const Instruction& b) {
   return &a == &b ||

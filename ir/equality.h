@@ -9,6 +9,8 @@ namespace gshard {
 // Opcode, attributes (SameAttributes), frontend attributes and backend config are equal, and the
 // called computations do the same. Names, operands, shape, sharding and metadata do not count.
 bool SameOperation(const Instruction& a, const Instruction& b);
+// The same, whatever the frontend attributes say.
+bool SameButFrontendAttributes(const Instruction& a, const Instruction& b);
 
 // The same work, whatever stands in front of what: what the root needs is compared, shardings
 // included, and the number of the rest. Frontend attributes do not count, as they may name

@@ -337,8 +337,8 @@ class Search {
     return moves;
   }
 
-  // Notes how much slower each move makes a plan, at best.
-  void NoteSlowdowns(const PricedPlan& base, size_t g, const std::vector<Plan>& moves) {
+  // Notes how much slower than `before_s` each move makes a plan, at best.
+  void NoteSlowdowns(double before_s, size_t g, const std::vector<Plan>& moves) {
     if (slowdowns_.empty()) {
       for (const Group& group : space_.groups()) slowdowns_.emplace_back(group.options.size(), 0);
     }
@@ -346,8 +346,7 @@ class Search {
       if (!pricer_.Knows(move)) continue;
       const auto figures = pricer_.Price(space_, {&move, 1})[0];
       double& least = slowdowns_[g][At(move.choices[g])];
-      const double now =
-          figures ? figures->step.step_time_s / base.figures.step.step_time_s : HUGE_VAL;
+      const double now = figures ? figures->step.step_time_s / before_s : HUGE_VAL;
       least = least == 0 ? now : std::min(least, now);
     }
   }
@@ -364,9 +363,9 @@ class Search {
       queue.pop_front();
       is_queued[g] = false;
       const std::vector<Plan> moves = HopefulMoves(current, g, quick);
-      const PricedPlan base = current;
+      const double before_s = current.figures.step.step_time_s;
       const bool is_better = Take(moves, current);
-      NoteSlowdowns(base, g, moves);
+      NoteSlowdowns(before_s, g, moves);
       if (!is_better) continue;
       changed = true;
       for (const auto& [a, b] : space_.neighbours()) {

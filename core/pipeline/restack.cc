@@ -13,7 +13,6 @@
 #include "core/pipeline/plan/stage_tiles.h"
 #include "core/pipeline/row_exchange.h"
 #include "core/transforms/rewriter.h"
-#include "ir/attribute_equality.h"
 #include "ir/equality.h"
 #include "ir/literal.h"
 #include "ir/sharding_algebra.h"
@@ -75,10 +74,7 @@ bool SameSteps(const Chain& a, const Chain& b) {
       if (i != s.operand && x->operand(i) != y->operand(i)) return false;
     }
     // Frontend attributes say which stage uses that row.
-    return x->backend_config() == y->backend_config() && SameAttributes(*x, *y) &&
-           std::ranges::equal(
-               x->called(), y->called(),
-               [](const Computation* f, const Computation* g) { return SameComputation(*f, *g); });
+    return SameButFrontendAttributes(*x, *y);
   });
 }
 

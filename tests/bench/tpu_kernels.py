@@ -8,6 +8,7 @@ scope, over the chip's clock, are what it expects the kernel to take. gshard-cos
 Prints, for each class: kernels, and the median and quartiles of ours over theirs. About 520 kernels, 10 to 30 minutes a chip.
 """
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -113,14 +114,20 @@ def compile_group(group, device, jax):
     return lowered.as_text(debug_info=True), lowered.compile().as_text()
 
 
+@contextlib.contextmanager
+def at_full_rates(chip):
+    """The name of a chip file: the compiler's estimates know nothing of what whole steps sustain of the rates."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        file.write(json.dumps({"base": chip, "name": chip, "sustained": 1}))
+        file.flush()
+        yield file.name
+
+
 def ours_by_kernel(gshard, text, chip):
-    with tempfile.NamedTemporaryFile("w", suffix=".mlir") as file, tempfile.NamedTemporaryFile("w", suffix=".json") as rated:
+    with tempfile.NamedTemporaryFile("w", suffix=".mlir") as file, at_full_rates(chip) as chip_file:
         file.write(text)
         file.flush()
-        # At full rates: the compiler's estimates know nothing of what whole steps sustain of them.
-        rated.write(json.dumps({"base": chip, "name": chip, "sustained": 1}))
-        rated.flush()
-        done = subprocess.run([gshard, file.name, "--chip-file", rated.name, "--attention", "materialized", "--group-by", r"kernel_(\d+)", "--json"],
+        done = subprocess.run([gshard, file.name, "--chip-file", chip_file, "--attention", "materialized", "--group-by", r"kernel_(\d+)", "--json"],
                               capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"gshard-cost failed: {done.stderr}")

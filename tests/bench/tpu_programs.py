@@ -16,12 +16,13 @@ import re
 import statistics
 import subprocess
 import sys
-import tempfile
 
 os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
 os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
 os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
 os.environ["JAX_PLATFORMS"] = "cpu"
+
+from tpu_kernels import at_full_rates  # noqa: E402
 
 CHIPS = {"v4": "tpu-v4", "v5e": "tpu-v5e", "v5p": "tpu-v5p", "v6e": "tpu-v6e"}
 CLASSES = ("dot", "attention", "movement", "other")
@@ -57,11 +58,8 @@ def cost(gshard, path, chip, *flags):
     """The report, or null where there is no text or one that gshard-cost does not read."""
     if not path.exists():
         return None
-    # At full rates: the compiler's estimates know nothing of what whole steps sustain of them.
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as rated:
-        rated.write(json.dumps({"base": chip, "name": chip, "sustained": 1}))
-        rated.flush()
-        done = subprocess.run([gshard, path, "--chip-file", rated.name, "--attention", "materialized", "--json", *flags], check=False,
+    with at_full_rates(chip) as chip_file:
+        done = subprocess.run([gshard, path, "--chip-file", chip_file, "--attention", "materialized", "--json", *flags], check=False,
                               capture_output=True, text=True)
     if done.returncode:
         print(f"gshard-cost {path}: {done.stderr[:300]}", file=sys.stderr)
