@@ -47,7 +47,9 @@ struct PlanPricer::Reading {
   }
 };
 
-PlanPricer::PlanPricer(PricingOptions options) : options_(std::move(options)) {}
+PlanPricer::PlanPricer(PricingOptions options) : options_(std::move(options)) {
+  options_.cost.masked_shares = &masked_shares_;
+}
 PlanPricer::~PlanPricer() = default;
 
 namespace {

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/analysis/attention/known_masked_shares.h"
 #include "core/autoshard/plan_space.h"
 #include "core/estimate/plan.h"
 #include "core/partition/plan/known_reshard_plans.h"
@@ -62,6 +63,7 @@ class PlanPricer {
   PricingOptions options_;
   FiguresByShardings by_shardings_;
   KnownReshardPlans reshard_plans_;
+  KnownMaskedShares masked_shares_;
   std::vector<std::unique_ptr<Reading>> readings_;  // by thread
   std::unordered_map<std::string, std::optional<PlanFigures>> known_;
   int64_t refused_ = 0;

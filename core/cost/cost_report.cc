@@ -356,8 +356,8 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
   if (chip.dense_ragged_dots) report.dense_ragged_dot_groups = MostRaggedDotGroups(module);
   report.mean_branch_step_time_s = report.step_time_s;
   if (priced->model->has_conditionals()) {
-    const auto means =
-        priced->MakeModel({report.overlap, options.fuse_attention, true, options.uses_text_cycles});
+    const auto means = priced->MakeModel({report.overlap, options.fuse_attention, true,
+                                          options.uses_text_cycles, options.masked_shares});
     report.mean_branch_step_time_s = means->Of(*module.entry()).schedule.seconds;
   }
   const double masked_once = WorkTotalsTable().Of(*priced->entry).masked_flops;

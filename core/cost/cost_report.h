@@ -21,6 +21,8 @@
 
 namespace gshard {
 
+class KnownMaskedShares;
+
 // Parts of the step time; they add up to it.
 struct CostBreakdown {
   double dot_s = 0;
@@ -153,6 +155,8 @@ struct CostOptions {
   // MemoryOptions::combine_bytes: independent all-reduces become one up to so many bytes. 0: as the
   // chip's compiler does. Times are those of the collectives as the text has them.
   int64_t combine_bytes = 0;
+  // What masks of attention cut off in programs that were priced before; null: nothing is known.
+  KnownMaskedShares* masked_shares = nullptr;
 };
 
 // Options of the memory model that follow from the chip: memory is cut into the same kernels as

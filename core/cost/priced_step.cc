@@ -26,8 +26,8 @@ Expected<PricedStep> PricedStep::Make(Module& module, const Chip& chip,
   Expected<Network> network = Network::Make(chip, priced.devices, priced.mesh, options.mesh_map);
   if (!network) return Fail(std::move(network.error()));
   priced.network = std::make_unique<Network>(*std::move(network));
-  priced.model =
-      priced.MakeModel({priced.overlap, options.fuse_attention, false, options.uses_text_cycles});
+  priced.model = priced.MakeModel({priced.overlap, options.fuse_attention, false,
+                                   options.uses_text_cycles, options.masked_shares});
   priced.entry = &priced.model->Of(*module.entry());
   priced.pipeline = DescribePipeline(module, priced.mesh, *priced.model);
   return priced;
@@ -37,15 +37,14 @@ std::unique_ptr<StepModel> PricedStep::MakeModel(const StepModelOptions& options
   return std::make_unique<StepModel>(module_, chip_, mesh, network.get(), options);
 }
 
-double PricedStep::UsefulFlops(std::optional<double> of_whole_program, double done,
-                               double repeated, double masked) const {
+double PricedStep::UsefulFlops(std::optional<double> of_whole_program, double done, double repeated,
+                               double masked) const {
   // Of a pipeline before it is partitioned it is not known who works when. In a shifting buffer
   // everybody does, at times on padding.
   const bool has_branches = pipeline && !pipeline->is_shift;
-  double useful =
-      of_whole_program && !has_branches
-          ? std::min(*of_whole_program / static_cast<double>(devices), done - repeated)
-          : done - repeated;
+  double useful = of_whole_program && !has_branches
+                      ? std::min(*of_whole_program / static_cast<double>(devices), done - repeated)
+                      : done - repeated;
   useful -= masked;
   if (pipeline) useful -= pipeline->PaddingFlopsPerDevice() - pipeline->padding_recompute_flops;
   return useful;

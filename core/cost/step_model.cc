@@ -472,7 +472,8 @@ StepModel::StepModel(const Module& module, const Chip& chip, const Mesh* mesh,
       collectives_(module.DeviceCount(), mesh, network),
       host_(module, users_) {
   if (options.fuse_attention && !is_compiled_) {
-    attention_.emplace(module, users_, ModuleAttention::MaskedShares::kFound);
+    attention_.emplace(module, users_, ModuleAttention::MaskedShares::kFound,
+                       options.masked_shares);
   }
 }
 

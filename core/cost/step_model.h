@@ -21,11 +21,14 @@
 
 namespace gshard {
 
+class KnownMaskedShares;
+
 struct StepModelOptions {
   Overlap overlap = Overlap::kXla;  // kChipDefault is not allowed: PricedStep replaces it
   bool fuse_attention = true;
   bool mean_branches = false;    // conditionals take the mean of their branches, not the dearest
   bool uses_text_cycles = true;  // where the text has them and the chip's clock is known
+  KnownMaskedShares* masked_shares = nullptr;  // CostOptions::masked_shares
 };
 
 struct ComputationCost;

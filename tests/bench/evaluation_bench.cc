@@ -16,7 +16,9 @@
 #include <string>
 #include <vector>
 
+#include "core/analysis/attention/known_masked_shares.h"
 #include "core/estimate/plan.h"
+#include "core/partition/plan/known_reshard_plans.h"
 #include "core/spmd/per_device_module.h"
 #include "core/transforms/inline_calls.h"
 #include "ir/parser.h"
@@ -50,9 +52,13 @@ struct Bench {
   Chip chip = Must(BuiltInChip("tpu-v5p"));
   DeviceProgramOptions program;
   CostOptions cost;
+  KnownReshardPlans reshard_plans;
+  KnownMaskedShares masked_shares;
 
   explicit Bench(const char* path) : whole(Must(ParseModule(Must(SourceText::Open(path))))) {
     Must(InlineCalls(*whole));
+    program.reshard_plans = &reshard_plans;
+    cost.masked_shares = &masked_shares;
   }
   PlanFigures Evaluate() const { return Must(PricePlan(*whole, {}, chip, program, cost)); }
 };

@@ -1,7 +1,6 @@
 #include "core/analysis/attention/module_attention.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <unordered_set>
 
@@ -34,7 +33,8 @@ std::vector<std::vector<const Instruction*>> MaskingOperations(const AttentionKe
 
 }  // namespace
 
-ModuleAttention::ModuleAttention(const Module& module, const Users& users, MaskedShares shares) {
+ModuleAttention::ModuleAttention(const Module& module, const Users& users, MaskedShares shares,
+                                 KnownMaskedShares* known) {
   for (const Computation* computation : module.computations()) {
     std::vector<AttentionKernel> found = FindAttention(*computation, users);
     if (!found.empty()) kernels_.emplace(computation, std::move(found));
@@ -42,7 +42,8 @@ ModuleAttention::ModuleAttention(const Module& module, const Users& users, Maske
   if (kernels_.empty()) return;
   const CarriedValues carried(module);
   if (shares == MaskedShares::kFound) {
-    FindMasks(carried, module.DeviceCount());
+    KnownMaskedShares own;
+    FindMasks(carried, module.DeviceCount(), known != nullptr ? *known : own);
     ShareMasks(carried);
   }
   FindSpared(module, carried);
@@ -55,18 +56,20 @@ const std::vector<AttentionKernel>& ModuleAttention::KernelsOf(
   return found == kernels_.end() ? kNone : found->second;
 }
 
-void ModuleAttention::FindMasks(const CarriedValues& carried, int64_t device_count) {
+void ModuleAttention::FindMasks(const CarriedValues& carried, int64_t device_count,
+                                KnownMaskedShares& known) {
   PositionValues values(carried);
-  // Layers mask alike: a mask is sampled once.
-  std::map<std::vector<uint64_t>, double> known;
   const auto share_of = [&](const std::vector<const Instruction*>& operations) {
-    std::vector<uint64_t> key;
+    KnownMaskedShares::Key key = {static_cast<uint64_t>(device_count)};
     for (const Instruction* x : operations) {
       if (!values.AppendKey(x, key)) return MaskedShare(operations, device_count, values);
     }
-    const auto [it, is_new] = known.try_emplace(std::move(key), 0);
-    if (is_new) it->second = MaskedShare(operations, device_count, values);
-    return it->second;
+    std::optional<double> share = known.Find(key);
+    if (!share) {
+      share = MaskedShare(operations, device_count, values);
+      known.Add(std::move(key), *share);
+    }
+    return *share;
   };
   for (auto& [computation, kernels] : kernels_) {
     for (AttentionKernel& kernel : kernels) {

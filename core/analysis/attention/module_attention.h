@@ -13,6 +13,7 @@
 
 #include "core/analysis/attention/attention_kernels.h"
 #include "core/analysis/attention/carried_values.h"
+#include "core/analysis/attention/known_masked_shares.h"
 #include "ir/module.h"
 #include "ir/traversal.h"
 
@@ -24,8 +25,10 @@ class ModuleAttention {
   // Are the kernels' masked shares found? Half of the work; memory does not depend on them.
   enum class MaskedShares : uint8_t { kFound, kZero };
 
-  // `users`: of the whole module. A few passes over it, and for each kernel its region.
-  ModuleAttention(const Module& module, const Users& users, MaskedShares shares);
+  // `users`: of the whole module. A few passes over it, and for each kernel its region. `known`:
+  // shares that other programs had, to which those of this one are added; null: of this one only.
+  ModuleAttention(const Module& module, const Users& users, MaskedShares shares,
+                  KnownMaskedShares* known = nullptr);
 
   // In text order; empty where there is none.
   const std::vector<AttentionKernel>& KernelsOf(const Computation& computation) const;
@@ -41,7 +44,7 @@ class ModuleAttention {
  private:
   using Kernels = std::unordered_map<const Computation*, std::vector<AttentionKernel>>;
 
-  void FindMasks(const CarriedValues& carried, int64_t device_count);
+  void FindMasks(const CarriedValues& carried, int64_t device_count, KnownMaskedShares& known);
   void ShareMasks(const CarriedValues& carried);
   void FindSpared(const Module& module, const CarriedValues& carried);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <unordered_set>
 #include <utility>
@@ -330,6 +331,16 @@ PositionValues::Elements PositionValues::EvaluateElementwise(const Instruction* 
   return BinaryValues(x, std::move(a), Evaluate(x->operand(1), positions, depth + 1));
 }
 
+bool PositionValues::AppendLiteral(const Literal& literal, std::vector<uint64_t>& key) {
+  const std::span<const std::byte> data = literal.data;
+  if (data.size() > kLongestKey * sizeof(uint64_t)) return false;
+  key.push_back(literal.elided ? 1 : 0);
+  const size_t begin = key.size();
+  key.resize(begin + (data.size() + sizeof(uint64_t) - 1) / sizeof(uint64_t));
+  if (!data.empty()) std::memcpy(&key[begin], data.data(), data.size());
+  return true;
+}
+
 bool PositionValues::AppendKey(const Instruction* x, std::vector<uint64_t>& key) const {
   return AppendKey(x, 0, key);
 }
@@ -340,17 +351,20 @@ bool PositionValues::AppendKey(const Instruction* x, int depth, std::vector<uint
   const auto append = [&](const Dims& values) {
     key.insert(key.end(), values.begin(), values.end());
   };
-  const auto append_pointer = [&](const void* p) { key.push_back(reinterpret_cast<uintptr_t>(p)); };
   const Opcode opcode = x->opcode();
   key.push_back(static_cast<uint64_t>(opcode));
-  append_pointer(x->shape()->bare());
+  if (x->shape()->IsArray()) {
+    key.push_back(static_cast<uint64_t>(x->shape()->dtype()));
+    key.push_back(static_cast<uint64_t>(x->shape()->rank()));
+    append(x->shape()->dims());
+  }
   int64_t followed = IsElementwise(opcode) && x->operand_count() <= 3 ? x->operand_count() : 0;
   switch (opcode) {
     case Opcode::kIota:
       key.push_back(static_cast<uint64_t>(x->attributes<IotaAttributes>().dimension));
       break;
     case Opcode::kConstant:
-      append_pointer(x->attributes<ConstantAttributes>().literal);
+      if (!AppendLiteral(*x->attributes<ConstantAttributes>().literal, key)) return false;
       break;
     case Opcode::kCompare:
       key.push_back(static_cast<uint64_t>(x->attributes<CompareAttributes>().direction));

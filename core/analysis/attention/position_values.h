@@ -54,8 +54,9 @@ class PositionValues {
   // together, operation by operation: masks are asked at thousands.
   Elements At(const Instruction* x, const Positions& positions);
 
-  // Appends what At(x, ..) depends on: arrays with equal keys have the same elements at the same
-  // positions. False: too long to tell.
+  // Appends what At(x, ..) depends on, nothing of which is a place in memory: arrays with equal
+  // keys have the same elements at the same positions, those of two modules, too. False: too long
+  // to tell.
   bool AppendKey(const Instruction* x, std::vector<uint64_t>& key) const;
 
   // If `x` is made elementwise of positions, constants and arrays of at most `most` elements (such
@@ -69,6 +70,7 @@ class PositionValues {
   static constexpr size_t kLongestKey = 4000;
 
   bool AppendKey(const Instruction* x, int depth, std::vector<uint64_t>& key) const;
+  static bool AppendLiteral(const Literal& literal, std::vector<uint64_t>& key);
   Elements Evaluate(const Instruction* x, const Positions& positions, int depth);
   Elements EvaluateDynamicSlice(const Instruction* x, const Positions& positions, int depth);
   Elements EvaluateMoved(const Instruction* x, const Positions& positions, int depth);

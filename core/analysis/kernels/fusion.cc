@@ -3,6 +3,8 @@
 #include "core/analysis/kernels/fusion.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <unordered_map>
 
 #include "core/analysis/combiner.h"
@@ -27,8 +29,8 @@ enum class Role : uint8_t {
   kOpaque,       // a kernel of its own
 };
 
-Role RoleOf(const Instruction* x) {
-  const Opcode opcode = x->opcode();
+// Of all but custom calls, which their targets tell.
+Role RoleOfOpcode(Opcode opcode) {
   switch (opcode) {
     case Opcode::kIota:
       return Role::kCheap;
@@ -49,9 +51,6 @@ Role RoleOf(const Instruction* x) {
     case Opcode::kDot:
     case Opcode::kConvolution:
       return Role::kDot;
-    case Opcode::kCustomCall:
-      return IsIdentityCall(*x) || IsCustomCallTo(*x, kAllocateBufferTarget) ? Role::kFree
-                                                                             : Role::kOpaque;
     default:  // by what it does with elements
       break;
   }
@@ -79,27 +78,15 @@ Role RoleOf(const Instruction* x) {
   return Role::kOpaque;
 }
 
-// The arrays that a reduce's operand is computed from elementwise, each of its size: what the
-// kernel reads. Stops at values that are worth keeping apart.
-std::vector<const Instruction*> SourcesOf(const Instruction* reduce) {
-  constexpr size_t kMax = 32;
-  std::vector<const Instruction*> sources, pending = {reduce->operand(0)}, seen;
-  while (!pending.empty() && seen.size() < kMax) {
-    const Instruction* x = pending.back();
-    pending.pop_back();
-    if (std::find(seen.begin(), seen.end(), x) != seen.end()) continue;
-    seen.push_back(x);
-    if (x->shape()->element_count() != reduce->operand(0)->shape()->element_count()) continue;
-    const bool is_computed = IsElementwise(x->opcode()) || x->opcode() == Opcode::kReshape ||
-                             x->opcode() == Opcode::kBitcast;
-    if (is_computed) {
-      pending.insert(pending.end(), x->operands().begin(), x->operands().end());
-    } else if (x->opcode() != Opcode::kBroadcast && x->opcode() != Opcode::kIota &&
-               x->opcode() != Opcode::kConstant) {
-      sources.push_back(x);
-    }
-  }
-  return sources;
+Role RoleOf(const Instruction* x) {
+  static const std::array<Role, kOpcodeCount> kRoles = [] {
+    std::array<Role, kOpcodeCount> roles;
+    for (size_t i = 0; i < roles.size(); ++i) roles[i] = RoleOfOpcode(static_cast<Opcode>(i));
+    return roles;
+  }();
+  if (x->opcode() != Opcode::kCustomCall) return kRoles[static_cast<size_t>(x->opcode())];
+  const bool is_free = IsIdentityCall(*x) || IsCustomCallTo(*x, kAllocateBufferTarget);
+  return is_free ? Role::kFree : Role::kOpaque;
 }
 
 // Is x the array that `user` updates in place?
@@ -187,6 +174,7 @@ class FusionBuilder {
 
   void Run() {
     kernels_of_.resize(model_.state_.size());
+    lists_.reserve(2 * model_.state_.size());
     places_.resize(model_.state_.size());
     seen_.resize(model_.state_.size());
     if (model_.spared_ != nullptr) TakeAttention();
@@ -200,7 +188,8 @@ class FusionBuilder {
 
  private:
   static constexpr int32_t kOutside = -1;
-  using KernelList = std::vector<int32_t>;  // ascending, each once; kOutside: in memory
+  using KernelList = std::span<const int32_t>;  // ascending, each once; kOutside: in memory
+  using Values = std::vector<const Instruction*>;
 
   struct Draft {
     FusionKernel kernel;
@@ -222,7 +211,7 @@ class FusionBuilder {
       draft.kernel.root = members.back();
       draft.elements = members.back()->shape()->element_count();
       for (const Instruction* x : members) {
-        kernels_of_[model_.Index(x)] = {static_cast<int32_t>(drafts_.size())};
+        SetKernels(x, static_cast<int32_t>(drafts_.size()));
         model_.state_[model_.Index(x)].kernel = static_cast<int32_t>(drafts_.size());
       }
       draft.kernel.members.assign(members.rbegin(), members.rend());
@@ -232,9 +221,21 @@ class FusionBuilder {
 
   bool IsAlias(const Instruction* x) const { return gshard::IsAlias(x, options_.is_compiled); }
 
-  // The kernels that need x: of each user the kernels it is in.
+  // The kernels that compute x; empty: none.
+  KernelList KernelsOf(const Instruction* x) const {
+    const Range& range = kernels_of_[model_.Index(x)];
+    return {lists_.data() + range.begin, range.size};
+  }
+  void SetKernels(const Instruction* x, KernelList kernels) {
+    kernels_of_[model_.Index(x)] = {lists_.size(), kernels.size()};
+    lists_.insert(lists_.end(), kernels.begin(), kernels.end());
+  }
+  void SetKernels(const Instruction* x, int32_t kernel) { SetKernels(x, KernelList(&kernel, 1)); }
+
+  // The kernels that need x: of each user the kernels it is in. Valid until the next call.
   KernelList KernelsOfUsers(const Instruction* x) const {
-    KernelList kernels;
+    std::vector<int32_t>& kernels = of_users_;
+    kernels.clear();
     auto add = [&](int32_t kernel) {
       auto at = std::lower_bound(kernels.begin(), kernels.end(), kernel);
       if (at == kernels.end() || *at != kernel) kernels.insert(at, kernel);
@@ -242,7 +243,7 @@ class FusionBuilder {
     if (x == computation_.root()) add(kOutside);
     for (const Instruction* user : users_.of(x)) {
       if (user->shape()->IsArray() && model_.IsSpared(user)) continue;
-      const KernelList& theirs = kernels_of_[model_.Index(user)];
+      const KernelList theirs = KernelsOf(user);
       if (theirs.empty() || IsUpdatedBy(user, x)) add(kOutside);
       for (int32_t kernel : theirs) add(kernel);
     }
@@ -262,10 +263,10 @@ class FusionBuilder {
     if (role == Role::kBoundary) return;
     if (role == Role::kFree) {
       if (!is_alias) return;
-      KernelList kernels = KernelsOfUsers(x);
+      const KernelList kernels = KernelsOfUsers(x);
       if (kernels.empty() || kernels[0] == kOutside) return;
       // In memory if its operand is; else part of what computes the operand.
-      kernels_of_[model_.Index(x)] = std::move(kernels);
+      SetKernels(x, kernels);
       return;
     }
     if (!options_.is_compiled && CanFuse(x, role)) return;
@@ -312,7 +313,7 @@ class FusionBuilder {
     Draft& draft = drafts_[static_cast<size_t>(kernel)];
     if (draft.kernel.attention < 0) return false;
     model_.state_[model_.Index(x)].kernel = kernel;
-    kernels_of_[model_.Index(x)] = {kernel};
+    SetKernels(x, kernel);
     draft.kernel.members.push_back(x);
     return true;
   }
@@ -343,7 +344,7 @@ class FusionBuilder {
   // Fuses x into the kernels of its users if they take it.
   bool CanFuse(const Instruction* x, Role role) {
     if (!x->shape()->IsArray() || !MayJoinCalls(x, role)) return false;
-    KernelList kernels = KernelsOfUsers(x);
+    const KernelList kernels = KernelsOfUsers(x);
     if (kernels.empty()) return false;
     if (kernels[0] == kOutside) return JoinsReader(x, role, kernels);
     for (int32_t kernel : kernels) {
@@ -365,7 +366,7 @@ class FusionBuilder {
       draft.changes_layout_only = draft.changes_layout_only && IsLayoutChange(x);
       (i == 0 ? draft.kernel.members : draft.kernel.copies).push_back(x);
     }
-    kernels_of_[model_.Index(x)] = std::move(kernels);
+    SetKernels(x, kernels);
     return true;
   }
 
@@ -393,7 +394,7 @@ class FusionBuilder {
 
   // Is x what the matrix unit makes, as it loads it, of a value that is in memory anyway? Each
   // product casts its operand then; nothing keeps the narrow copy.
-  bool IsCastForDots(const Instruction* x, const KernelList& kernels) const {
+  bool IsCastForDots(const Instruction* x, KernelList kernels) const {
     if (!options_.fuses_more || x->opcode() != Opcode::kConvert) return false;
     const Instruction* source = x->operand(0);
     while (IsAlias(source)) source = source->operand(0);
@@ -413,7 +414,8 @@ class FusionBuilder {
     if (role == Role::kDot || role == Role::kReduce) return false;
     const int64_t made = x->shape()->byte_size();
     int64_t read = 0;
-    std::vector<const Instruction*> counted;
+    Values& counted = seen_values_;
+    counted.clear();
     for (const Instruction* operand : x->operands()) {
       if (std::find(counted.begin(), counted.end(), operand) != counted.end()) continue;
       counted.push_back(operand);
@@ -434,7 +436,9 @@ class FusionBuilder {
     constexpr size_t kMaxChain = 32;
     const int64_t made = x->shape()->byte_size();
     int64_t bytes = 0;
-    std::vector<const Instruction*> pending = {x}, seen;
+    Values &pending = open_values_, &seen = seen_values_;
+    pending.assign(1, x);
+    seen.clear();
     while (!pending.empty()) {
       const Instruction* value = pending.back();
       pending.pop_back();
@@ -454,7 +458,7 @@ class FusionBuilder {
 
   // A value of several kernels that is to be in memory is written by the first of them, which
   // computes it anyway: an output beside its own.
-  bool JoinsFirstUser(const Instruction* x, Role role, const KernelList& kernels) {
+  bool JoinsFirstUser(const Instruction* x, Role role, KernelList kernels) {
     if (!options_.copies_values) return false;
     if (role != Role::kElementwise) return false;
     const int32_t first = kernels.back();
@@ -472,16 +476,16 @@ class FusionBuilder {
     if (NeedsAny(first, x, is_reader)) return false;
     model_.state_[model_.Index(x)].kernel = first;
     draft.kernel.members.push_back(x);
-    kernels_of_[model_.Index(x)] = {first};
+    SetKernels(x, first);
     return true;
   }
 
   // What is to be in memory anyway, a result or what a collective sends, is written by the first
   // kernel that computes with it, too: Adam's moments and parameters are one kernel on TPUs.
-  bool JoinsReader(const Instruction* x, Role role, const KernelList& kernels) {
+  bool JoinsReader(const Instruction* x, Role role, KernelList kernels) {
     if (!options_.fuses_more || kernels.size() < 2) return false;
     for (const Instruction* user : users_.of(x)) {
-      const bool is_outside = kernels_of_[model_.Index(user)].empty() || IsUpdatedBy(user, x);
+      const bool is_outside = KernelsOf(user).empty() || IsUpdatedBy(user, x);
       if (is_outside && Needs(kernels.back(), user)) return false;
     }
     return JoinsFirstUser(x, role, kernels);
@@ -536,11 +540,37 @@ class FusionBuilder {
            std::ranges::equal(a->operand(0)->shape()->dims(), b->operand(0)->shape()->dims());
   }
 
+  // The arrays that a reduce's operand is computed from elementwise, each of its size: what the
+  // kernel reads. Stops at values that are worth keeping apart.
+  Values SourcesOf(const Instruction* reduce) const {
+    constexpr size_t kMax = 32;
+    Values sources, &pending = open_values_, &seen = seen_values_;
+    pending.assign(1, reduce->operand(0));
+    seen.clear();
+    const int64_t elements = reduce->operand(0)->shape()->element_count();
+    while (!pending.empty() && seen.size() < kMax) {
+      const Instruction* x = pending.back();
+      pending.pop_back();
+      if (std::find(seen.begin(), seen.end(), x) != seen.end()) continue;
+      seen.push_back(x);
+      if (x->shape()->element_count() != elements) continue;
+      const bool is_computed = IsElementwise(x->opcode()) || x->opcode() == Opcode::kReshape ||
+                               x->opcode() == Opcode::kBitcast;
+      if (is_computed) {
+        pending.insert(pending.end(), x->operands().begin(), x->operands().end());
+      } else if (x->opcode() != Opcode::kBroadcast && x->opcode() != Opcode::kIota &&
+                 x->opcode() != Opcode::kConstant) {
+        sources.push_back(x);
+      }
+    }
+    return sources;
+  }
+
   // A reduce of what a later one reads, too, over the same dims, is its second output.
   bool JoinsSibling(const Instruction* x) {
     if (x->opcode() != Opcode::kReduce || options_.is_compiled) return false;
-    const std::vector<const Instruction*> sources = SourcesOf(x);
-    KernelList refused;  // found by many of its reduces, of each of the sources
+    const Values sources = SourcesOf(x);
+    std::vector<int32_t> refused;  // found by many of its reduces, of each of the sources
     for (const Instruction* source : sources) {
       auto known = reduces_of_.find(source);
       if (known == reduces_of_.end()) continue;
@@ -556,7 +586,7 @@ class FusionBuilder {
         }
         model_.state_[model_.Index(x)].kernel = kernel;
         drafts_[static_cast<size_t>(kernel)].kernel.members.push_back(x);
-        kernels_of_[model_.Index(x)] = {kernel};
+        SetKernels(x, kernel);
         return true;
       }
     }
@@ -624,7 +654,7 @@ class FusionBuilder {
     draft.elements = x->shape()->element_count();
     int32_t number = static_cast<int32_t>(drafts_.size());
     model_.state_[model_.Index(x)].kernel = number;
-    kernels_of_[model_.Index(x)] = {number};
+    SetKernels(x, number);
     drafts_.push_back(std::move(draft));
   }
 
@@ -650,7 +680,7 @@ class FusionBuilder {
       if (!IsAlias(x)) continue;
       // A reshape of a fused value has no memory of its own either.
       const FusionModel::State& of = model_.state_[model_.Index(x->operand(0))];
-      state.is_fused = of.is_fused && !leaves_attention && !kernels_of_[model_.Index(x)].empty();
+      state.is_fused = of.is_fused && !leaves_attention && !KernelsOf(x).empty();
     }
     for (FusionKernel& kernel : model_.kernels_) {
       if (kernel.attention < 0) continue;
@@ -673,8 +703,14 @@ class FusionBuilder {
   std::optional<EagerCalls> calls_;
   std::vector<Draft> drafts_;
   std::unordered_map<const Instruction*, std::vector<const Instruction*>>
-      reduces_of_;                      // of sources
-  std::vector<KernelList> kernels_of_;  // by index: of each instruction, that compute it
+      reduces_of_;  // of sources
+  struct Range {
+    size_t begin = 0, size = 0;  // in lists_
+  };
+  std::vector<Range> kernels_of_;             // by index: of each instruction, that compute it
+  std::vector<int32_t> lists_;                // of all instructions, one after the other
+  mutable std::vector<int32_t> of_users_;     // memory of KernelsOfUsers
+  mutable Values open_values_, seen_values_;  // memory of walks over operands
 };
 
 FusionModel::FusionModel(const Computation& computation, const Users& users,

@@ -278,9 +278,11 @@ int64_t PeakBytes(Module& module, const MemoryOptions& options) {
 }
 
 Expected<void> CheckBoundedSizes(const Module& module) {
+  std::vector<const Shape*> leaves;
   for (const Computation* computation : module.computations()) {
     for (const Instruction* x : computation->instructions()) {
-      const std::vector<const Shape*> leaves = LeafShapes(x->shape());
+      leaves.clear();
+      AppendLeafShapes(x->shape(), leaves);
       for (const Shape* leaf : leaves) {
         if (leaf->IsArray() && std::ranges::count(leaf->dims(), Shape::kUnbounded) > 0) {
           return Fail(

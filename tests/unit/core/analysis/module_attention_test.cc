@@ -24,7 +24,8 @@ ENTRY e {
   low = f32[] constant(-1e9)
   zero = f32[] constant(0)
   lows = f32[2,4,256,256] broadcast(low), dimensions={}
-)" + mask + R"(
+)" + mask +
+         R"(
   top = f32[2,4,256] reduce(masked, low), dimensions={3}, to_apply=add
   tops = f32[2,4,256,256] broadcast(top), dimensions={0,1,2}
   shifted = f32[2,4,256,256] subtract(masked, tops)
@@ -41,10 +42,10 @@ struct Found {
   std::string spared;  // of `mask`'s values, by name
 };
 
-Found Find(const std::string& mask) {
+Found Find(const std::string& mask, KnownMaskedShares* known = nullptr) {
   auto module = Parsed(Program(mask));
   const Users users(*module);
-  const ModuleAttention attention(*module, users, ModuleAttention::MaskedShares::kFound);
+  const ModuleAttention attention(*module, users, ModuleAttention::MaskedShares::kFound, known);
   const auto& kernels = attention.KernelsOf(*module->entry());
   REQUIRE(kernels.size() == 1);
   Found found{kernels[0].masked_share, ""};
@@ -98,6 +99,30 @@ TEST_CASE("A window keeps its share; a data-dependent mask masks nothing that is
   CHECK(segments.masked_share == Approx(0.5));
 }
 
+TEST_CASE("Shares of other programs stand for those of equal masks only", "[attention]") {
+  KnownMaskedShares known;
+  const auto window = [](int size, const char* direction) {
+    return R"(
+  mask.a = s32[256,256] subtract(row, column)
+  mask.w = s32[] constant()" +
+           std::to_string(size) + R"()
+  mask.b = s32[256,256] broadcast(mask.w), dimensions={}
+  mask.c = pred[256,256] compare(mask.a, mask.b), direction=)" +
+           direction + R"(
+  mask.d = pred[2,4,256,256] broadcast(mask.c), dimensions={2,3}
+  masked = f32[2,4,256,256] select(mask.d, raw, lows))";
+  };
+  for (int round = 0; round < 2; ++round) {  // the second time all are known
+    for (const int size : {64, 128}) {
+      for (const char* direction : {"LT", "GE"}) {
+        const std::string mask = window(size, direction);
+        CHECK(Find(mask, &known).masked_share == Find(mask).masked_share);
+      }
+    }
+  }
+  CHECK(Find(window(64, "LT")).masked_share != Find(window(128, "LT")).masked_share);
+}
+
 // Four devices with 256 of 1,024 rows each, and every fourth of 1,024 columns: the last has an
 // eighth of its scores masked, the first seven of eight.
 TEST_CASE("Of rows that are cut over devices, the mask of who has most to do counts",
@@ -117,14 +142,16 @@ TEST_CASE("Of rows that are cut over devices, the mask of who has most to do cou
   first = s32[] reshape(tile)
   firsts = s32[256] broadcast(first), dimensions={}
   local = s32[256] iota(), iota_dimension=0
-  mine = s32[256] add(firsts, local))" + rest);
+  mine = s32[256] add(firsts, local))" +
+                              rest);
   CHECK(computed.masked_share == Approx(0.125).margin(0.01));
   const Found sliced = Find(R"(
   device = u32[] partition-id()
   size = u32[] constant(256)
   first = u32[] multiply(device, size)
   all = s32[1024] iota(), iota_dimension=0
-  mine = s32[256] dynamic-slice(all, first), dynamic_slice_sizes={256})" + rest);
+  mine = s32[256] dynamic-slice(all, first), dynamic_slice_sizes={256})" +
+                            rest);
   CHECK(sliced.masked_share == Approx(0.125).margin(0.01));
 }
 
