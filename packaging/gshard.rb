@@ -16,6 +16,7 @@ class Gshard < Formula
   depends_on "highway"
   depends_on "libzip"
   depends_on :linux
+  depends_on "mimalloc"
   depends_on "openblas"
   depends_on "re2"
   depends_on "tbb"

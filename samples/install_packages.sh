@@ -3,7 +3,8 @@
 # Root, or sudo. Does nothing where all packages are there already.
 set -eu
 packages="g++ cmake ninja-build pkg-config libcli11-dev nlohmann-json3-dev libfmt-dev libre2-dev libopenblas-dev
-  libtbb-dev robin-map-dev libexpected-dev libzip-dev zlib1g-dev libhwy-dev libdnnl-dev python3 python3-venv"
+  libtbb-dev robin-map-dev libexpected-dev libzip-dev zlib1g-dev libhwy-dev libdnnl-dev libmimalloc-dev python3
+  python3-venv"
 for flag in "$@"; do
   case $flag in
     --mpi) packages="$packages libopenmpi-dev openmpi-bin" ;;

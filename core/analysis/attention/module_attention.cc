@@ -142,7 +142,6 @@ void ModuleAttention::FindSpared(const Module& module, const CarriedValues& carr
     }
   }
   if (cut.empty()) return;
-  const NeededValues written(module, NeededValues::Changes{});
   std::vector<bool> has_cut(module.instruction_limit());
   for (const auto& [user, operand] : cut) has_cut[user->id()] = true;
   changes.is_unneeded = [&](const Instruction* user, const Instruction* operand) {
@@ -154,7 +153,7 @@ void ModuleAttention::FindSpared(const Module& module, const CarriedValues& carr
     for (const Instruction* x : computation->instructions()) {
       begin_[x->id()] = spared_.size();
       for (int64_t i = 0; i < NeededValues::ElementsOf(x); ++i) {
-        spared_.push_back(written.Has(x, i) && !needed.Has(x, i));
+        spared_.push_back(needed.IsLeftOut(x, i));
       }
     }
   }

@@ -22,13 +22,22 @@ NeededValues::NeededValues(const Module& module, const Changes& changes) : chang
       for (const Computation* called : x->called()) loops_of_.emplace(called, x);
     }
   }
-  needed_.resize(count);
+  states_.resize(count);
   Need(module.entry()->root(), kAll);
   for (const Computation* computation : module.computations()) {
     for (const Instruction* x : computation->instructions()) {
       if (HasEffect(x)) Need(x, kAll);
     }
   }
+  VisitPending();
+  // What the changes leave out of all that is needed, and what else that needs.
+  reached_ = State::kLeftOut;
+  const std::vector<const Instruction*> left_out = std::move(left_out_);
+  for (const Instruction* x : left_out) Need(x, kAll);
+  VisitPending();
+}
+
+void NeededValues::VisitPending() {
   while (!pending_.empty()) {
     auto [x, element] = pending_.back();
     pending_.pop_back();
@@ -42,8 +51,8 @@ void NeededValues::Need(const Instruction* x, int64_t element) {
   if (count == 0 && !is_visited_[x->id()]) VisitOnce(x);
   for (int64_t i = is_one ? element : 0; i < (is_one ? element + 1 : count); ++i) {
     const size_t at = begin_[x->id()] + static_cast<size_t>(i);
-    if (needed_[at]) continue;
-    needed_[at] = true;
+    if (states_[at] != State::kUnknown) continue;
+    states_[at] = reached_;
     pending_.emplace_back(x, i);
   }
 }
@@ -83,8 +92,11 @@ void NeededValues::Visit(const Instruction* x, int64_t element) {
   }
   if (!is_first) return;
   for (const Instruction* operand : x->operands()) {
-    if (changes_.is_unneeded && changes_.is_unneeded(x, operand)) continue;
-    Need(operand, kAll);
+    if (reached_ == State::kNeeded && changes_.is_unneeded(x, operand)) {
+      left_out_.push_back(operand);
+    } else {
+      Need(operand, kAll);
+    }
   }
 }
 

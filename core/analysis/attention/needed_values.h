@@ -1,5 +1,6 @@
 // Which values of a module its results and side effects need, through loops, tuple element by
-// element: what is not needed, no compiler computes.
+// element, and which ones they would no longer need if some operations made operands themselves:
+// those, no compiler computes.
 #ifndef GSHARD_CORE_ANALYSIS_ATTENTION_NEEDED_VALUES_H_
 #define GSHARD_CORE_ANALYSIS_ATTENTION_NEEDED_VALUES_H_
 
@@ -23,9 +24,10 @@ class NeededValues {
   // Linear in the module.
   NeededValues(const Module& module, const Changes& changes);
 
-  // Is element `element` of the tuple `x` needed; of an array, element 0?
-  bool Has(const Instruction* x, int64_t element) const {
-    return needed_[begin_[x->id()] + static_cast<size_t>(element)];
+  // Is element `element` of the tuple `x`, or of an array, element 0, needed for nothing but what
+  // the changes leave out?
+  bool IsLeftOut(const Instruction* x, int64_t element) const {
+    return states_[begin_[x->id()] + static_cast<size_t>(element)] == State::kLeftOut;
   }
   static int64_t ElementsOf(const Instruction* x) {
     return x->shape()->IsTuple() ? static_cast<int64_t>(x->shape()->elements().size()) : 1;
@@ -34,13 +36,19 @@ class NeededValues {
  private:
   static constexpr int64_t kAll = -1;
 
+  enum class State : uint8_t { kUnknown, kNeeded, kLeftOut };
+
   void Need(const Instruction* x, int64_t element);
+  void VisitPending();
   void Visit(const Instruction* x, int64_t element);
   void VisitOnce(const Instruction* x);
 
   const Changes& changes_;
-  std::vector<size_t> begin_;  // by instruction id
-  std::vector<bool> needed_, is_visited_;
+  std::vector<size_t> begin_;       // by instruction id
+  std::vector<State> states_;       // of elements
+  State reached_ = State::kNeeded;  // what an element is that is reached now
+  std::vector<bool> is_visited_;
+  std::vector<const Instruction*> left_out_;  // operands that changes leave out
   std::unordered_multimap<const Computation*, const Instruction*> loops_of_;
   std::vector<std::pair<const Instruction*, int64_t>> pending_;
 };
