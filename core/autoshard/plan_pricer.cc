@@ -117,6 +117,7 @@ std::optional<PlanFigures> PlanPricer::PriceOne(const PlanSpace& space, const Pl
                                                 Reading& reading) {
   DeviceProgramOptions program = options_.program;
   program.is_partitioned = false;
+  program.counts_useful_flops = false;  // a plan's MFU is that of its text
   program.weight_update_sharding = plan.cuts_weight_updates;
   program.reshard_plans = &reshard_plans_;
   Expected<PlanFigures> figures =

@@ -40,7 +40,7 @@ Expected<void> Partition(DeviceProgram& program, const DeviceProgramOptions& opt
   way.windowed_einsum = options.windowed_einsum;
   if (options.windowed_einsum) context.windowed_einsum.min_bytes = 0;
   way.after_propagation = [&](Module& whole) {
-    program.useful_flops = TotalFlops(whole);
+    if (options.counts_useful_flops) program.useful_flops = TotalFlops(whole);
     if (options.records_tensors) program.tensors.Record(whole);
     return options.after_propagation ? options.after_propagation(whole) : Expected<void>();
   };

@@ -42,9 +42,10 @@ struct DeviceProgramOptions {
   bool weight_update_sharding = false;
   bool windowed_einsum = false;  // every gather and scatter of a dot, however small
   PropagationOptions propagation;
-  ExplainRecorder* recorder = nullptr;  // learns the causes of collectives; may be null
+  ExplainRecorder* recorder = nullptr;         // learns the causes of collectives; may be null
   KnownReshardPlans* reshard_plans = nullptr;  // as in PartitionOptions; may be null
-  bool records_tensors = false;         // ReportCost then names the tensors behind the peak's tiles
+  bool counts_useful_flops = true;  // false: MFU counts what the program of one device does
+  bool records_tensors = false;     // ReportCost then names the tensors behind the peak's tiles
   // Sees the whole program between propagation and partitioning, if there are both; an error of it
   // ends MakeDeviceProgram.
   std::function<Expected<void>(const Module& propagated)> after_propagation;

@@ -69,7 +69,7 @@ class LoopCasts {
     if (IsElementRead(parts_.condition_state, i) || IsElementRead(parts_.loop, i)) return false;
     std::vector<Instruction*> narrowed;
     std::vector<const Instruction*> dropped;
-    for (Instruction* x : parts_.body->instructions()) {
+    for (Instruction* x : users_.of(parts_.body_state)) {
       if (ElementOf(x, parts_.body_state) == i) narrowed.push_back(x);
     }
     for (size_t n = 0; n < narrowed.size(); ++n) {

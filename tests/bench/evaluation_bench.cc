@@ -57,6 +57,7 @@ struct Bench {
 
   explicit Bench(const char* path) : whole(Must(ParseModule(Must(SourceText::Open(path))))) {
     Must(InlineCalls(*whole));
+    program.counts_useful_flops = false;
     program.reshard_plans = &reshard_plans;
     cost.masked_shares = &masked_shares;
   }
