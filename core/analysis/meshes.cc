@@ -216,14 +216,27 @@ std::vector<std::string> AxesOfGroups(const Mesh& mesh, const TileAssignment& gr
 }
 
 std::vector<std::string> AxesOfPairs(const Mesh& mesh, std::span<const DevicePair> pairs) {
+  struct Digit {
+    size_t axis;
+    uint32_t stride, size;
+    uint32_t Of(uint32_t device) const { return device / stride % size; }
+  };
+  std::vector<Digit> still;  // axes along which no pair has moved yet
+  auto stride = static_cast<uint32_t>(mesh.device_count());
+  for (size_t axis = 0; axis < mesh.axes.size(); ++axis) {
+    const auto size = static_cast<uint32_t>(mesh.axes[axis].size);
+    still.push_back({axis, stride /= size, size});
+  }
   std::vector<bool> moved(mesh.axes.size());
-  std::vector<int64_t> from(mesh.axes.size());
   for (const DevicePair& pair : pairs) {
     if (std::max(pair.source, pair.target) >= mesh.device_count()) return {};
-    ForEachCoordinate(mesh, pair.source,
-                      [&](size_t axis, int64_t coordinate) { from[axis] = coordinate; });
-    ForEachCoordinate(mesh, pair.target, [&](size_t axis, int64_t coordinate) {
-      if (coordinate != from[axis]) moved[axis] = true;
+    if (still.empty()) continue;
+    const auto from = static_cast<uint32_t>(mesh.devices.FlatIndexOf(pair.source));
+    const auto to = static_cast<uint32_t>(mesh.devices.FlatIndexOf(pair.target));
+    std::erase_if(still, [&](const Digit& digit) {
+      if (digit.Of(from) == digit.Of(to)) return false;
+      moved[digit.axis] = true;
+      return true;
     });
   }
   std::vector<std::string> names;

@@ -60,14 +60,15 @@ void ModuleAttention::FindMasks(const CarriedValues& carried, int64_t device_cou
                                 KnownMaskedShares& known) {
   PositionValues values(carried);
   const auto share_of = [&](const std::vector<const Instruction*>& operations) {
-    KnownMaskedShares::Key key = {static_cast<uint64_t>(device_count)};
+    PositionValues::Key key;
+    key.words.push_back(static_cast<uint64_t>(device_count));
     for (const Instruction* x : operations) {
       if (!values.AppendKey(x, key)) return MaskedShare(operations, device_count, values);
     }
-    std::optional<double> share = known.Find(key);
+    std::optional<double> share = known.Find(key.words);
     if (!share) {
       share = MaskedShare(operations, device_count, values);
-      known.Add(std::move(key), *share);
+      known.Add(std::move(key.words), *share);
     }
     return *share;
   };

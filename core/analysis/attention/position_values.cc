@@ -341,33 +341,36 @@ bool PositionValues::AppendLiteral(const Literal& literal, std::vector<uint64_t>
   return true;
 }
 
-bool PositionValues::AppendKey(const Instruction* x, std::vector<uint64_t>& key) const {
-  return AppendKey(x, 0, key);
-}
-
-bool PositionValues::AppendKey(const Instruction* x, int depth, std::vector<uint64_t>& key) const {
+bool PositionValues::AppendKey(const Instruction* x, int depth, Key& key) const {
   x = carried_.Origin(x);
-  if (depth > kDeepest || key.size() > kLongestKey) return false;
+  std::vector<uint64_t>& words = key.words;
+  if (depth > kDeepest || words.size() > kLongestKey) return false;
+  const auto [number, is_new] = key.numbers.try_emplace(x, key.numbers.size());
+  if (!is_new) {
+    words.push_back(kOpcodeCount);  // told before
+    words.push_back(number->second);
+    return true;
+  }
   const auto append = [&](const Dims& values) {
-    key.insert(key.end(), values.begin(), values.end());
+    words.insert(words.end(), values.begin(), values.end());
   };
   const Opcode opcode = x->opcode();
-  key.push_back(static_cast<uint64_t>(opcode));
+  words.push_back(static_cast<uint64_t>(opcode));
   if (x->shape()->IsArray()) {
-    key.push_back(static_cast<uint64_t>(x->shape()->dtype()));
-    key.push_back(static_cast<uint64_t>(x->shape()->rank()));
+    words.push_back(static_cast<uint64_t>(x->shape()->dtype()));
+    words.push_back(static_cast<uint64_t>(x->shape()->rank()));
     append(x->shape()->dims());
   }
   int64_t followed = IsElementwise(opcode) && x->operand_count() <= 3 ? x->operand_count() : 0;
   switch (opcode) {
     case Opcode::kIota:
-      key.push_back(static_cast<uint64_t>(x->attributes<IotaAttributes>().dimension));
+      words.push_back(static_cast<uint64_t>(x->attributes<IotaAttributes>().dimension));
       break;
     case Opcode::kConstant:
-      if (!AppendLiteral(*x->attributes<ConstantAttributes>().literal, key)) return false;
+      if (!AppendLiteral(*x->attributes<ConstantAttributes>().literal, words)) return false;
       break;
     case Opcode::kCompare:
-      key.push_back(static_cast<uint64_t>(x->attributes<CompareAttributes>().direction));
+      words.push_back(static_cast<uint64_t>(x->attributes<CompareAttributes>().direction));
       break;
     case Opcode::kBroadcast:
     case Opcode::kTranspose:

@@ -11,6 +11,7 @@
 #include <deque>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "core/analysis/attention/carried_values.h"
@@ -54,10 +55,14 @@ class PositionValues {
   // together, operation by operation: masks are asked at thousands.
   Elements At(const Instruction* x, const Positions& positions);
 
-  // Appends what At(x, ..) depends on, nothing of which is a place in memory: arrays with equal
-  // keys have the same elements at the same positions, those of two modules, too. False: too long
-  // to tell.
-  bool AppendKey(const Instruction* x, std::vector<uint64_t>& key) const;
+  // What arrays depend on, in words none of which is a place in memory.
+  struct Key {
+    std::vector<uint64_t> words;
+    std::unordered_map<const Instruction*, size_t> numbers;  // of what `words` tell already
+  };
+  // Appends what At(x, ..) depends on: arrays whose keys have equal words have the same elements at
+  // the same positions, those of two modules, too. False: too long to tell.
+  bool AppendKey(const Instruction* x, Key& key) const { return AppendKey(x, 0, key); }
 
   // If `x` is made elementwise of positions, constants and arrays of at most `most` elements (such
   // as one segment id a position): these arrays. Else nothing.
@@ -67,9 +72,9 @@ class PositionValues {
   // Operations that are evaluated for one array: masks take a few dozen.
   static constexpr int kMaxOperations = 800;
   static constexpr int kDeepest = 100;
-  static constexpr size_t kLongestKey = 4000;
+  static constexpr size_t kLongestKey = 1 << 15;  // words: tables have a number for each device
 
-  bool AppendKey(const Instruction* x, int depth, std::vector<uint64_t>& key) const;
+  bool AppendKey(const Instruction* x, int depth, Key& key) const;
   static bool AppendLiteral(const Literal& literal, std::vector<uint64_t>& key);
   Elements Evaluate(const Instruction* x, const Positions& positions, int depth);
   Elements EvaluateDynamicSlice(const Instruction* x, const Positions& positions, int depth);
