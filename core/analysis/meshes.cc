@@ -225,14 +225,19 @@ std::vector<std::string> AxesOfPairs(const Mesh& mesh, std::span<const DevicePai
   auto stride = static_cast<uint32_t>(mesh.device_count());
   for (size_t axis = 0; axis < mesh.axes.size(); ++axis) {
     const auto size = static_cast<uint32_t>(mesh.axes[axis].size);
-    still.push_back({axis, stride /= size, size});
+    stride /= size;
+    if (size > 1) still.push_back({axis, stride, size});
   }
+  const std::span<const DeviceAxis> order = mesh.devices.axes();
+  const bool is_in_order = mesh.devices.has_axes() && order.size() == 1 && order[0].stride == 1;
+  const auto index_of = [&](int64_t device) {
+    return static_cast<uint32_t>(is_in_order ? device : mesh.devices.FlatIndexOf(device));
+  };
   std::vector<bool> moved(mesh.axes.size());
   for (const DevicePair& pair : pairs) {
     if (std::max(pair.source, pair.target) >= mesh.device_count()) return {};
     if (still.empty()) continue;
-    const auto from = static_cast<uint32_t>(mesh.devices.FlatIndexOf(pair.source));
-    const auto to = static_cast<uint32_t>(mesh.devices.FlatIndexOf(pair.target));
+    const uint32_t from = index_of(pair.source), to = index_of(pair.target);
     std::erase_if(still, [&](const Digit& digit) {
       if (digit.Of(from) == digit.Of(to)) return false;
       moved[digit.axis] = true;
