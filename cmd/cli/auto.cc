@@ -79,6 +79,11 @@ Expected<void> WritePlans(const std::string& folder, const autoshard::AutoResult
 
 Expected<void> WriteResults(const AutoFlags& flags, const autoshard::AutoResult& result) {
   auto done = WriteFile(flags.output, result.texts.front());
+  // Who has OUT in a file, and asked for no report, sees here what was found.
+  const bool is_silent = flags.report.empty() && flags.html.empty() && flags.write_plans.empty();
+  if (done && is_silent && flags.output != "-") {
+    fmt::print(stderr, "{}", autoshard::AutoSummary(result));
+  }
   if (done && !flags.report.empty()) {
     done = WriteFile(flags.report,
                      flags.report.ends_with(".json") ? autoshard::AutoAsJson(result)
@@ -225,7 +230,8 @@ void AddAutoFlags(const Command& command, AutoFlags& flags) {
   AddEstimateFlags(command, flags.estimate);
   command.Add("--report", flags.report,
               "Alternatives, rules, bound and commands, as text or, for FILE.json, as JSON "
-              "(gshard.auto/1); - is standard error (default: no report)",
+              "(gshard.auto/1); - is standard error (default: plans and annotations on standard "
+              "error where OUT is a file)",
               {.type = "FILE", .is_output = true});
   command.Add("--html", flags.html,
               "Write a plot of the plans, their annotations and commands as a page (default: none)",

@@ -82,7 +82,7 @@ std::string WrittenText(const AutoPlan& plan) {
 
 }  // namespace
 
-std::string AutoAsText(const AutoResult& result) {
+std::string AutoSummary(const AutoResult& result) {
   const AutoPlan& best = result.plans.front();
   std::string text = fmt::format("{} on {} {}", result.module, result.devices, result.chip);
   if (result.limit_bytes > 0) {
@@ -107,7 +107,11 @@ std::string AutoAsText(const AutoResult& result) {
   } else {
     text += "\nannotations of the first:\n" + TableOfRules(best);
   }
-  return text + "\n" + best.command + "\n";
+  return text;
+}
+
+std::string AutoAsText(const AutoResult& result) {
+  return AutoSummary(result) + "\n" + result.plans.front().command + "\n";
 }
 
 namespace {

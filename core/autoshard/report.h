@@ -8,7 +8,9 @@
 
 namespace gshard::autoshard {
 
-std::string AutoAsText(const AutoResult& result);
+// The plans found, and the annotations of the best.
+std::string AutoSummary(const AutoResult& result);
+std::string AutoAsText(const AutoResult& result);  // with the best plan's command
 std::string AutoAsJson(const AutoResult& result);  // gshard.auto/1
 // One HTML file that needs nothing else: a plot of the plans, their annotations and commands.
 std::string AutoAsPage(const AutoResult& result);

@@ -190,9 +190,10 @@ class Search {
     for (const NameChoice& choice : choices) {
       plans.push_back(PlanByNames(space_, choice, tensors));
     }
-    result_.name_plans += static_cast<int64_t>(plans.size());
     std::vector<PricedPlan> priced;
     BestOf(plans, left, &priced);
+    result_.name_plans +=
+        std::ranges::count_if(plans, [&](const Plan& plan) { return pricer_.Knows(plan); });
     size_t next = 0;  // `priced` has the plans in their order, without those that were not priced
     for (size_t i = 0; i < plans.size() && next < priced.size(); ++i) {
       if (priced[next].plan == plans[i]) named_.push_back({tensors, choices[i], priced[next++]});
