@@ -67,8 +67,7 @@ std::string_view NameTable::TakeUnique(std::string_view base, Arena& arena) {
     const char* end = std::to_chars(digits, digits + sizeof(digits), suffix).ptr;
     candidate.resize(root.size() + 1);
     candidate.append(digits, static_cast<size_t>(end - digits));
-    id = Find(candidate);
-    if (id == kNone) id = Intern(arena.Copy(std::string_view(candidate)));
+    id = Intern(arena.Copy(std::string_view(candidate)));  // nearly always new
     if (Take(id)) return name(id);
   }
 }
