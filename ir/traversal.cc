@@ -166,47 +166,83 @@ void Users::Build(std::span<const Computation* const> computations, uint32_t lim
   begin_.pop_back();
 }
 
+namespace {
+
+// Which instructions of a computation its root, its parameters and its side effects need. One walk
+// from the end: text has operands before their users nearly always.
+class LiveInstructions {
+ public:
+  explicit LiveInstructions(const Module& module) : states_(module.instruction_limit(), kUnseen) {}
+
+  // Returns how many there are, and whether the computation has a side effect.
+  std::pair<size_t, bool> Find(const Computation& computation,
+                               const tsl::robin_set<const Computation*>& with_side_effects) {
+    count_ = 0;
+    bool has_side_effect = false;
+    const auto instructions = computation.instructions();
+    for (size_t i = instructions.size(); i-- > 0;) {
+      const Instruction* x = instructions[i];
+      const bool stays = MustStay(x, with_side_effects);
+      has_side_effect = has_side_effect || stays;
+      if (stays || x == computation.root() || x->opcode() == Opcode::kParameter) Keep(x);
+      const bool is_live = Has(x);
+      states_[x->id()] |= kPassed;
+      if (!is_live) continue;
+      KeepPredecessors(x);
+      while (!passed_.empty()) {
+        const Instruction* late = passed_.back();
+        passed_.pop_back();
+        KeepPredecessors(late);
+      }
+    }
+    return {count_, has_side_effect};
+  }
+  bool Has(const Instruction* x) const { return (states_[x->id()] & kLive) != 0; }
+
+ private:
+  enum : uint8_t { kUnseen = 0, kLive = 1, kPassed = 2 };
+
+  void Keep(const Instruction* x) {
+    uint8_t& state = states_[x->id()];
+    if ((state & kLive) != 0) return;
+    state |= kLive;
+    ++count_;
+    if ((state & kPassed) != 0) passed_.push_back(x);
+  }
+  void KeepPredecessors(const Instruction* x) {
+    for (size_t i = 0; i < PredecessorCount(x); ++i) Keep(Predecessor(x, i));
+  }
+
+  std::vector<uint8_t> states_;             // by id
+  std::vector<const Instruction*> passed_;  // found live after the walk had come by
+  size_t count_ = 0;
+};
+
+}  // namespace
+
 bool RemoveDeadCode(Module& module) {
   std::vector<Computation*> reachable = CallPostOrder(module);
-  bool changed = false;
+  bool changed = false, calls_less = false;
   tsl::robin_set<const Computation*> with_side_effects;
-  std::vector<bool> live(module.instruction_limit(), false);
-  std::vector<Instruction*> stack;
+  LiveInstructions live(module);
   for (Computation* computation : reachable) {
-    auto keep = [&](Instruction* instruction) {
-      if (live[instruction->id()]) return;
-      live[instruction->id()] = true;
-      stack.push_back(instruction);
-    };
-    for (Instruction* instruction : computation->instructions()) {
-      if (MustStay(instruction, with_side_effects)) {
-        with_side_effects.insert(computation);
-        keep(instruction);
-      } else if (instruction == computation->root() ||
-                 instruction->opcode() == Opcode::kParameter) {
-        keep(instruction);
-      }
-    }
-    while (!stack.empty()) {
-      const Instruction* instruction = stack.back();
-      stack.pop_back();
-      for (size_t i = 0; i < PredecessorCount(instruction); ++i) {
-        keep(Predecessor(instruction, i));
-      }
-    }
+    const auto [count, has_side_effect] = live.Find(*computation, with_side_effects);
+    if (has_side_effect) with_side_effects.insert(computation);
     const auto instructions = computation->instructions();
-    if (std::all_of(instructions.begin(), instructions.end(),
-                    [&](const Instruction* instruction) { return live[instruction->id()]; })) {
-      continue;
-    }
+    if (count == instructions.size()) continue;
     std::vector<Instruction*> kept;
+    kept.reserve(count);
     for (Instruction* instruction : instructions) {
-      if (live[instruction->id()]) kept.push_back(instruction);
+      if (live.Has(instruction)) {
+        kept.push_back(instruction);
+      } else {
+        calls_less = calls_less || !instruction->called().empty();
+      }
     }
     changed = true;
     computation->SetInstructions(std::move(kept));
   }
-  if (changed) reachable = CallPostOrder(module);
+  if (calls_less) reachable = CallPostOrder(module);
   if (reachable.size() != module.computations().size()) {
     module.SetComputations(std::move(reachable));
     changed = true;

@@ -81,10 +81,21 @@ void AnnotateRegions(const Module& module,
   }
 }
 
-bool HasBarriers(const Module& module) {
-  return std::ranges::any_of(module.entry()->instructions(), [](const Instruction* x) {
+bool HasBarriers(const Computation& computation) {
+  return std::ranges::any_of(computation.instructions(), [](const Instruction* x) {
     return x->opcode() == Opcode::kOptBarrier;
   });
+}
+
+// Is the batch split before loops over layers are written out (SplitsInLoops)? Checkpoints that may
+// stay are taken apart by layer first.
+bool WritesOutSplitLoops(const Module& module, const BatchDims& batch,
+                         const PipelineOptions& options, int64_t devices) {
+  const bool drops_barriers = options.remat && *options.remat != Remat::kProgram;
+  const bool has_barriers = std::ranges::any_of(
+      module.computations(), [](const Computation* c) { return HasBarriers(*c); });
+  return devices == 1 && (drops_barriers || !has_barriers) &&
+         SplitsInLoops(module, batch, options.microbatches);
 }
 
 // What the barrier `x` makes of each element of a tuple of arrays.
@@ -137,11 +148,31 @@ void DropBarriersOfWeights(Module& module, const std::unordered_set<int64_t>& da
   });
 }
 
+// Layers one by one, and their gradients as rows.
+Expected<void> WriteOutLayers(Module& module, const BatchDims& batch) {
+  if (auto written = WriteOutLayerLoops(module, batch.parameters()); !written) {
+    return Fail(std::move(written.error()));
+  }
+  JoinPaddedRows(module);
+  return {};
+}
+
+using LaterStep = std::function<Expected<void>()>;
+
+// Writes out loops over layers, now or by what is returned: when their bodies are split.
+Expected<LaterStep> WriteOutLoops(Module& module, const BatchDims& batch,
+                                  const PipelineOptions& options, int64_t devices) {
+  LaterStep write_out = [&module, &batch] { return WriteOutLayers(module, batch); };
+  if (WritesOutSplitLoops(module, batch, options, devices)) return write_out;
+  if (auto done = write_out(); !done) return Fail(std::move(done.error()));
+  return LaterStep();
+}
+
 // What becomes of the step's own checkpoints; decides `remat` where the caller leaves it open.
 void TakeBarriers(Module& module, const BatchDims& batch, std::optional<Remat>& remat) {
-  if (!remat) remat = HasBarriers(module) ? Remat::kProgram : Remat::kStage;
+  if (!remat) remat = HasBarriers(*module.entry()) ? Remat::kProgram : Remat::kStage;
   DropBarriers(module, remat == Remat::kProgram);
-  DropBarriersOfWeights(module, batch.parameters());
+  if (HasBarriers(*module.entry())) DropBarriersOfWeights(module, batch.parameters());
 }
 
 int64_t DevicesOf(const Module& module) {
@@ -346,15 +377,6 @@ void MakeTimeline(PipelinePlan& plan, const StageGraph& stages, const LayerGraph
   }
 }
 
-// Layers one by one, and their gradients as rows.
-Expected<void> WriteOutLayers(Module& module, const BatchDims& batch) {
-  if (auto written = WriteOutLayerLoops(module, batch.parameters()); !written) {
-    return Fail(std::move(written.error()));
-  }
-  JoinPaddedRows(module);
-  return {};
-}
-
 }  // namespace
 
 Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& given,
@@ -368,7 +390,8 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& giv
   const int64_t devices = DevicesOf(module);
   if (Expected<void> ok = RefuseDeviceSubsets(module, devices); !ok) return Fail(ok.error());
   const Updates updates = FindUpdates(module);
-  if (Expected<void> ok = WriteOutLayers(module, *batch); !ok) return Fail(ok.error());
+  const Expected<LaterStep> write_out = WriteOutLoops(module, *batch, options, devices);
+  if (!write_out) return Fail(write_out.error());
   const Expected<ManualRegions> regions = ManualRegions::Hide(module, devices);
   if (!regions) return Fail(regions.error());
   TakeBarriers(module, *batch, plan.options.remat);
@@ -377,7 +400,8 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& giv
   const int64_t shards = ShardsOf(module, *batch, annotations);
   const std::string batch_text = BatchText(module, *batch, annotations);
   const ModuleHeader header = module.header();
-  Expected<SplitProgram> split = SplitBatch(module, *batch, options.microbatches, shards, *regions);
+  Expected<SplitProgram> split =
+      SplitBatch(module, *batch, options.microbatches, shards, *regions, *write_out);
   if (!split) return Fail(std::move(split.error()));
   module.header().entry_parameter_layouts = header.entry_parameter_layouts;
   module.header().entry_result_layout = header.entry_result_layout;

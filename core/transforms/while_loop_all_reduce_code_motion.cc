@@ -15,6 +15,7 @@
 #include "core/transforms/collective_groups.h"
 #include "core/transforms/loop_parts.h"
 #include "core/transforms/rewriter.h"
+#include "ir/traversal.h"
 
 namespace gshard {
 namespace {
@@ -761,6 +762,11 @@ class LoopShortener {
 }  // namespace
 
 bool MoveAllReducesOutOfLoops(Module& module, PartNames names) {
+  const bool has_loops = std::ranges::any_of(module.computations(), [](const Computation* of) {
+    return std::ranges::any_of(of->instructions(),
+                               [](const Instruction* x) { return x->opcode() == Opcode::kWhile; });
+  });
+  if (!has_loops) return RemoveDeadCode(module);
   // An all-gather of all-reduces leaves first, then these.
   constexpr int kMaxInARow = 3;
   bool any = false;

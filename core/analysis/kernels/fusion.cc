@@ -196,6 +196,9 @@ class FusionBuilder {
     Role root_role = Role::kOpaque;
     bool has_dot = false, has_movement = false;
     int search = 0;  // that came to it last
+    // A search from this kernel that began at this place found more than it may visit, so one that
+    // begins before it would, too.
+    size_t too_many_from = 0;
     bool changes_layout_only = false;
     int64_t elements = 0;  // of the root
   };
@@ -499,9 +502,12 @@ class FusionBuilder {
     const size_t begin = places_[model_.Index(first)];
     ++search_;
     pending_.clear();
-    AddMembers(kernel);
+    if (!AddMembers(kernel, begin)) return true;
     for (int visited = 0; !pending_.empty(); ++visited) {
-      if (visited > kMaxVisited) return true;
+      if (visited > kMaxVisited) {
+        drafts_[static_cast<size_t>(kernel)].too_many_from = begin;
+        return true;
+      }
       const Instruction* value = pending_.back();
       pending_.pop_back();
       for (const Instruction* operand : value->operands()) {
@@ -510,7 +516,11 @@ class FusionBuilder {
         if (seen_[at] == search_ || places_[at] < begin) continue;
         seen_[at] = search_;
         pending_.push_back(operand);
-        if (model_.state_[at].kernel >= 0) AddMembers(model_.state_[at].kernel);
+        const int32_t makes_it = model_.state_[at].kernel;
+        if (makes_it >= 0 && !AddMembers(makes_it, begin)) {
+          drafts_[static_cast<size_t>(kernel)].too_many_from = begin;
+          return true;
+        }
       }
     }
     return false;
@@ -520,10 +530,12 @@ class FusionBuilder {
     return NeedsAny(kernel, x, [&](const Instruction* operand) { return operand == x; });
   }
 
-  // A kernel runs when all that its members need is there.
-  void AddMembers(int32_t kernel) {
+  // A kernel runs when all that its members need is there. Returns false if that is known to be
+  // more than a search that begins at that place may visit.
+  bool AddMembers(int32_t kernel, size_t begin) {
     Draft& draft = drafts_[static_cast<size_t>(kernel)];
-    if (draft.search == search_) return;
+    if (begin < draft.too_many_from) return false;
+    if (draft.search == search_) return true;
     draft.search = search_;
     for (const auto* list : {&draft.kernel.members, &draft.kernel.copies}) {
       for (const Instruction* member : *list) {
@@ -531,6 +543,7 @@ class FusionBuilder {
         pending_.push_back(member);
       }
     }
+    return true;
   }
 
   // Over the same dims of arrays of the same shape?

@@ -29,6 +29,24 @@ class OperandNumbers {
 
 }  // namespace
 
+void LayerGraph::WeightHomes::Add(const Instruction* weight, int32_t layer) {
+  int32_t& at = at_[weight->id()];
+  if (at < 0) {
+    at = static_cast<int32_t>(homes_.size());
+    homes_.push_back({layer, {}});
+  }
+  std::vector<int32_t>& layers = homes_[static_cast<size_t>(at)].layers;
+  const auto place = std::ranges::lower_bound(layers, layer);
+  if (place == layers.end() || *place != layer) layers.insert(place, layer);
+}
+
+int32_t LayerGraph::WeightHomes::LastUpTo(const Instruction* weight, int32_t layer) const {
+  if (!Has(weight)) return -1;
+  const std::vector<int32_t>& layers = Of(weight);
+  const auto after = std::ranges::upper_bound(layers, layer);
+  return after == layers.begin() ? -1 : *(after - 1);
+}
+
 // The weight behind an operand (WeightOf); of a value that a manual region makes of weights alone
 // those that come in for it.
 template <typename Visit>
@@ -69,29 +87,22 @@ std::unordered_map<const Instruction*, int32_t> LayerGraph::HomesOfTerms(
     const WeightHomes& homes) const {
   std::map<std::pair<const Instruction*, int64_t>, int32_t> rows;
   for (const Instruction* row : module_.entry()->instructions()) {
-    const std::vector<int32_t>& layers = homes[row->id()];
-    if (layers.empty()) continue;
+    if (!homes.Has(row)) continue;
+    const int32_t layer = homes.FirstAdded(row);
     // bf16 copies of rows are weights
     while (row->opcode() == Opcode::kConvert || row->opcode() == Opcode::kReshape) {
       row = row->operand(0);
     }
     if (row->opcode() != Opcode::kSlice) continue;
-    rows[{row->operand(0), row->attributes<SliceAttributes>().starts[0]}] = layers[0];
+    rows[{row->operand(0), row->attributes<SliceAttributes>().starts[0]}] = layer;
   }
   const WeightHomes derived = HomesOfSources(homes);
-  auto last_of = [](const std::vector<int32_t>& candidates, int32_t layer) {
-    int32_t home = -1;
-    for (int32_t candidate : candidates) {
-      if (candidate <= layer) home = std::max(home, candidate);
-    }
-    return home;
-  };
   auto home_of = [&](Instruction* operand, int64_t row, int32_t layer) -> int32_t {
     Instruction* weight = WeightOf(operand);
     if (weight == nullptr) return -1;
-    if (!homes[weight->id()].empty()) return last_of(homes[weight->id()], layer);
+    if (homes.Has(weight)) return homes.LastUpTo(weight, layer);
     if (auto it = rows.find({weight, row}); it != rows.end()) return it->second;
-    return last_of(derived[weight->id()], layer);
+    return derived.LastUpTo(weight, layer);
   };
   OperandNumbers row_in;
   std::unordered_map<const Instruction*, int32_t> found;
@@ -148,9 +159,8 @@ LayerGraph::WeightHomes LayerGraph::HomesOfWeights() const {
   for (Instruction* x : module_.entry()->instructions()) {
     if (!info_[x->id()].is_forward) continue;
     for (Instruction* operand : x->operands()) {
-      ForWeightsBehind(operand, [&](const Instruction* weight) {
-        homes[weight->id()].push_back(info_[x->id()].layer);
-      });
+      ForWeightsBehind(operand,
+                       [&](const Instruction* weight) { homes.Add(weight, info_[x->id()].layer); });
     }
   }
   return homes;
@@ -161,8 +171,7 @@ LayerGraph::WeightHomes LayerGraph::HomesOfWeights() const {
 LayerGraph::WeightHomes LayerGraph::HomesOfSources(const WeightHomes& homes) const {
   WeightHomes sources(info_.size());
   for (const Instruction* weight : module_.entry()->instructions()) {
-    const std::vector<int32_t>& layers = homes[weight->id()];
-    if (layers.empty()) continue;
+    if (!homes.Has(weight)) continue;
     std::vector<const Instruction*> open = {weight};
     std::unordered_set<const Instruction*> seen;
     while (!open.empty()) {
@@ -170,8 +179,7 @@ LayerGraph::WeightHomes LayerGraph::HomesOfSources(const WeightHomes& homes) con
       open.pop_back();
       for (const Instruction* operand : x->operands()) {
         if (!phases_.UsesWeights(operand) || !seen.insert(operand).second) continue;
-        std::vector<int32_t>& of = sources[operand->id()];
-        of.insert(of.end(), layers.begin(), layers.end());
+        for (int32_t layer : homes.Of(weight)) sources.Add(operand, layer);
         open.push_back(operand);
       }
     }
@@ -185,9 +193,7 @@ int32_t LayerGraph::HomeOfOperands(const Instruction* x, const WeightHomes& home
   int32_t home = -1;
   for (Instruction* operand : x->operands()) {
     ForWeightsBehind(operand, [&](const Instruction* weight) {
-      for (int32_t candidate : homes[weight->id()]) {
-        if (candidate <= layer) home = std::max(home, candidate);
-      }
+      home = std::max(home, homes.LastUpTo(weight, layer));
     });
   }
   return home;

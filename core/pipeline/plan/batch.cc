@@ -10,8 +10,11 @@
 #include "core/analysis/gradient_results.h"
 #include "core/analysis/near_names.h"
 #include "core/analysis/partitioned.h"
+#include "core/analysis/trip_count.h"
 #include "core/pipeline/plan/shard_rows.h"
+#include "core/propagation/canonicalizer.h"
 #include "core/spmd/per_device_module.h"
+#include "core/transforms/cse.h"
 #include "core/transforms/rewriter.h"
 #include "core/transforms/while_loop_all_reduce_code_motion.h"
 #include "fmt/format.h"
@@ -294,11 +297,14 @@ Expected<void> Partition(Module& module, const BatchDims& batch, int64_t count,
   }
   header.frontend_attributes = attributes;
   header.num_partitions = 1;
+  return {};
+}
+
+// What a partitioned module still needs to be the program of one micro-batch.
+void Settle(Module& module) {
   MoveAllReducesOutOfLoops(module);
   SumInWideTypes(module);
   for (Instruction* x : module.entry()->parameters()) x->set_sharding(nullptr);
-  RemoveDeadCode(module);
-  return {};
 }
 
 // Is `computation` the one that starts here, or run by it?
@@ -323,13 +329,16 @@ const Instruction* LoopAround(const Module& module, const Computation* computati
   return nullptr;
 }
 
+bool CombinesOneArray(const Instruction* x) {
+  return x->opcode() == Opcode::kAllReduce && x->operand_count() == 1 &&
+         CombinerOf(x->called(0)).has_value();
+}
+
 Expected<void> CheckMixing(const Module& module, const BatchDims& batch) {
   for (const Computation* computation : module.computations()) {
     for (const Instruction* x : computation->instructions()) {
       if (!IsCollective(x->opcode())) continue;
-      bool sum = x->opcode() == Opcode::kAllReduce && x->operand_count() == 1 &&
-                 CombinerOf(x->called(0)).has_value();
-      if (sum && computation == module.entry()) continue;
+      if (CombinesOneArray(x) && computation == module.entry()) continue;
       std::string cause = FrontendAttribute(x->frontend_attributes(), kCauseAttribute);
       Diagnostic mixed = module.ErrorAt(
           x, "E-PIPELINE-003",
@@ -355,6 +364,7 @@ Expected<void> MarkSums(Module& module, const BatchDims& batch) {
   std::unique_ptr<Module> halves = module.Clone();
   SplitProgram split;
   if (auto done = Partition(*halves, batch, 2, ManualRegions(), split); !done) return done;
+  Settle(*halves);
   if (auto done = CheckMixing(*halves, batch); !done) return done;
   std::map<std::string, const Instruction*, std::less<>> sums;
   for (const Instruction* x : halves->entry()->instructions()) {
@@ -469,7 +479,8 @@ Expected<BatchDims> FindBatch(const Module& module, const PipelineOptions& optio
 }
 
 Expected<SplitProgram> SplitBatch(Module& module, const BatchDims& batch, int64_t microbatches,
-                                  int64_t shards, const ManualRegions& regions) {
+                                  int64_t shards, const ManualRegions& regions,
+                                  const std::function<Expected<void>()>& write_out) {
   SplitProgram split;
   split.shards = shards;
   for (const Instruction* x : module.entry()->parameters()) {
@@ -484,8 +495,40 @@ Expected<SplitProgram> SplitBatch(Module& module, const BatchDims& batch, int64_
   if (auto done = Partition(module, batch, microbatches, regions, split); !done) {
     return Fail(std::move(done.error()));
   }
+  if (write_out) {
+    for (Instruction* x : module.entry()->parameters()) x->set_sharding(nullptr);
+    if (auto done = write_out(); !done) return Fail(std::move(done.error()));
+    // Forward and backward loops, which recompute what checkpoints leave, have much in common.
+    Canonicalize(module);
+    MergeCommonSubexpressions(module);
+  }
+  Settle(module);
   if (auto done = CheckMixing(module, batch); !done) return Fail(std::move(done.error()));
   return split;
+}
+
+bool SplitsInLoops(const Module& module, const BatchDims& batch, int64_t microbatches) {
+  const auto counted_loops = [](const Module& of) {
+    return std::ranges::count_if(of.entry()->instructions(), [](const Instruction* x) {
+      return x->opcode() == Opcode::kWhile && TripCount(*x);
+    });
+  };
+  const auto loops = counted_loops(module);
+  if (loops == 0 || microbatches == 1) return false;
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (x->sharding() != nullptr || IsCollective(x->opcode())) return false;
+    }
+  }
+  const std::unique_ptr<Module> tried = module.Clone();
+  SplitProgram split;
+  if (!Partition(*tried, batch, microbatches, ManualRegions(), split)) return false;
+  const bool only_sums = std::ranges::all_of(tried->computations(), [](const Computation* c) {
+    return std::ranges::all_of(c->instructions(), [](const Instruction* x) {
+      return !IsCollective(x->opcode()) || CombinesOneArray(x);
+    });
+  });
+  return only_sums && counted_loops(*tried) == loops;
 }
 
 }  // namespace gshard::pipeline

@@ -6,6 +6,7 @@
 #ifndef GSHARD_CORE_PIPELINE_PLAN_BATCH_H_
 #define GSHARD_CORE_PIPELINE_PLAN_BATCH_H_
 
+#include <functional>
 #include <map>
 #include <string>
 #include <unordered_set>
@@ -53,11 +54,19 @@ struct SplitProgram {
 
 // Turns `module` (flat, without shardings, its manual regions hidden) into the program of one
 // micro-batch. `shards`: into how many parts annotations cut the batch; regions may cut it further.
-// Errors: E-PIPELINE-001 where micro-batches do not divide the examples of these parts;
-// E-PIPELINE-003 where examples of different micro-batches are mixed other than by sums and
-// extremes; those of propagation and partitioning.
+// `write_out` writes loops over layers out once their bodies are split, before sums leave the loops
+// that stay; empty: there are none, or they are written out already. Errors: those of `write_out`;
+// E-PIPELINE-001 where micro-batches do not divide the examples of these parts; E-PIPELINE-003
+// where examples of different micro-batches are mixed other than by sums and extremes; those of
+// propagation and partitioning.
 Expected<SplitProgram> SplitBatch(Module& module, const BatchDims& batch, int64_t microbatches,
-                                  int64_t shards, const ManualRegions& regions);
+                                  int64_t shards, const ManualRegions& regions,
+                                  const std::function<Expected<void>()>& write_out = {});
+
+// May the batch of `module` be split before its loops over layers are written out, a body once for
+// all of its turns? Where there are counted loops and no shardings, and where no loop mixes
+// examples other than by sums and extremes: tried on a copy.
+bool SplitsInLoops(const Module& module, const BatchDims& batch, int64_t microbatches);
 
 }  // namespace gshard::pipeline
 

@@ -102,7 +102,29 @@ class LayerGraph {
   void PlaceBackward();
   void LeaveTuplesUnplaced();
   const Instruction* TupleOf(const Instruction* x) const;
-  using WeightHomes = std::vector<std::vector<int32_t>>;  // layers, by id of the weight
+  // Layers by weight.
+  class WeightHomes {
+   public:
+    explicit WeightHomes(size_t instructions) : at_(instructions, -1) {}
+    void Add(const Instruction* weight, int32_t layer);
+    bool Has(const Instruction* weight) const { return at_[weight->id()] >= 0; }
+    const std::vector<int32_t>& Of(const Instruction* weight) const {  // ascending, each once
+      return homes_[static_cast<size_t>(at_[weight->id()])].layers;
+    }
+    int32_t FirstAdded(const Instruction* weight) const {
+      return homes_[static_cast<size_t>(at_[weight->id()])].first_added;
+    }
+    // Returns the last one that is not after `layer`; -1: there is none.
+    int32_t LastUpTo(const Instruction* weight, int32_t layer) const;
+
+   private:
+    struct Homes {
+      int32_t first_added;
+      std::vector<int32_t> layers;
+    };
+    std::vector<int32_t> at_;  // by id of the weight: in homes_; -1: it has none
+    std::vector<Homes> homes_;
+  };
   struct BackwardNeeds {
     bool floats = false;  // no cotangent is behind it
     int32_t bound = 0;    // last layer that has the forward values it needs
