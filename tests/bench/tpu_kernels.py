@@ -147,10 +147,16 @@ def main():
     clock, chip = CHIPS[arguments.topology.split(":")[0]]
     device = topologies.get_topology_desc(platform="tpu", topology_name=arguments.topology).devices[0]
     chosen = [(i, kernel) for i, kernel in enumerate(kernels(jax, jnp)) if kernel[0].startswith(arguments.only)]
-    rows = []
-    for begin in range(0, len(chosen), A_PROGRAM):
-        group = chosen[begin:begin + A_PROGRAM]
-        written, text = compile_group(group, device, jax)
+    rows, waiting = [], [chosen[begin:begin + A_PROGRAM] for begin in range(0, len(chosen), A_PROGRAM)]
+    while waiting:
+        group = waiting.pop(0)
+        try:
+            written, text = compile_group(group, device, jax)
+        except jax.errors.JaxRuntimeError as error:  # an internal error of the compiler's, of one of them
+            half = len(group) // 2
+            waiting[:0] = [part for part in (group[:half], group[half:]) if half]
+            print(f"{' '.join(str(error).split())[:160]}: " + ("in halves" if half else f"without {group[0][1][1]}"), file=sys.stderr)
+            continue
         theirs, ours = cycles_by_kernel(text), ours_by_kernel(arguments.gshard, written, chip)
         for number, (kind, label, _, _) in group:
             if number in theirs and ours.get(number, 0) > 0:
