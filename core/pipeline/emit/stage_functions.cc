@@ -159,6 +159,52 @@ class FunctionBuilder {
     return own;
   }
 
+  // --- what is kept for a later pass
+
+  // The buffers in which the pass keeps values, and the row of the micro-batch in them.
+  struct Keeping {
+    const ValueSlots* slots;
+    Group group;
+    PassNumber row;
+  };
+  std::optional<Keeping> KeepingOfPass() const {
+    const Pass saving = in_.stages->recomputes_ahead() ? Pass::kRecompute : Pass::kForward;
+    if (pass_ == saving) return Keeping{&state_.saved, state_.saved_in, PassNumber::kSaved};
+    if (pass_ != Pass::kBackward) return std::nullopt;
+    return Keeping{&state_.delayed, state_.delayed_in, PassNumber::kDelayed};
+  }
+
+  // Kept values that go straight into their rows, where the rest of the pass reads them, so that
+  // they are written once: what the kernel of a product writes. What the pass hands on is written
+  // for that, too.
+  void FindWrittenInPlace() {
+    const std::optional<Keeping> keeping = KeepingOfPass();
+    if (!keeping || !in_.layers->regions().empty() || !in_.shardings->is_fully_manual()) return;
+    std::unordered_set<const Instruction*> results;
+    for (const auto& [slots, boundary] :
+         {std::pair{&state_.forward, v_}, std::pair{&state_.backward, v_ - 1}}) {
+      if (boundary < 0 || boundary + 1 >= in_.stages->count()) continue;
+      for (const auto& [slot, x] : slots->values(static_cast<size_t>(boundary))) results.insert(x);
+    }
+    const StagePass& own = in_.stages->pass(pass_, v_);
+    results.insert(own.outputs.begin(), own.outputs.end());
+    for (const StageTerm& term : own.terms) results.insert(term.values.begin(), term.values.end());
+    for (const auto& [slot, x] : keeping->slots->values(static_cast<size_t>(v_))) {
+      if (in_.layers->IsWrittenByProduct(x) && !results.contains(x)) in_place_.emplace(x, slot);
+    }
+  }
+
+  // `made` of `value` as the rest of the pass reads it.
+  Instruction* InPlace(const PassValue& value, Instruction* made) {
+    const auto found = in_place_.find(value.first);
+    if (found == in_place_.end() || value != values_.ResultOf(value.first)) return made;
+    const Keeping keeping = *KeepingOfPass();
+    Instruction* buffer = Element(keeping.group.begin + static_cast<int64_t>(found->second));
+    Instruction*& written = written_[found->second];
+    written = UpdateRow(buffer, made, Number(keeping.row));
+    return Row(written, Number(keeping.row));
+  }
+
   // --- what is computed here
 
   // Depth first from the targets: alike stages come out alike, wherever their text stands.
@@ -169,10 +215,11 @@ class FunctionBuilder {
       if (given != nullptr) local_[value] = given;
       return given != nullptr;
     };
+    FindWrittenInPlace();
     for (Instruction* target : Targets()) {
       values_.ForEachBehind(target, is_known,
                             [&](const PassValue& value, const std::vector<PassValue>& operands) {
-                              local_[value] = Make(value, operands);
+                              local_[value] = InPlace(value, Make(value, operands));
                             });
     }
   }
@@ -288,19 +335,20 @@ class FunctionBuilder {
   }
 
   void Save(std::vector<Instruction*>& results) {
-    auto save = [&](const ValueSlots& slots, const Group& group, bool has, PassNumber row) {
+    const std::optional<Keeping> keeping = KeepingOfPass();
+    for (const Group& group : {state_.saved_in, state_.delayed_in}) {
       std::vector<Instruction*> out;
       for (int64_t i = 0; i < group.size; ++i) out.push_back(Element(group.begin + i));
-      if (has) {
-        for (auto& [slot, x] : slots.values(static_cast<size_t>(v_))) {
-          out[slot] = UpdateRow(out[slot], HandedOn(x), Number(row));
+      if (keeping && keeping->group.begin == group.begin && group.size > 0) {
+        for (auto& [slot, x] : keeping->slots->values(static_cast<size_t>(v_))) {
+          const auto written = written_.find(slot);
+          out[slot] = written != written_.end()
+                          ? written->second
+                          : UpdateRow(out[slot], HandedOn(x), Number(keeping->row));
         }
       }
       results.insert(results.end(), out.begin(), out.end());
-    };
-    const Pass saving = in_.stages->recomputes_ahead() ? Pass::kRecompute : Pass::kForward;
-    save(state_.saved, state_.saved_in, pass_ == saving, PassNumber::kSaved);
-    save(state_.delayed, state_.delayed_in, pass_ == Pass::kBackward, PassNumber::kDelayed);
+    }
   }
 
   void Accumulate(std::vector<Instruction*>& results) {
@@ -374,6 +422,8 @@ class FunctionBuilder {
   Instruction* parameter_;
   std::unordered_map<int64_t, Instruction*> elements_;
   std::map<PassValue, Instruction*> local_;
+  std::unordered_map<const Instruction*, size_t> in_place_;  // slots of FindWrittenInPlace
+  std::unordered_map<size_t, Instruction*> written_;         // buffers by slot
 };
 
 }  // namespace

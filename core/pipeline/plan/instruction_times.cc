@@ -42,6 +42,15 @@ double InstructionTimes::Of(const Instruction* x) const {
   return KernelSeconds(WorkOf(fusion_, *kernel), chip_);
 }
 
+bool InstructionTimes::IsWrittenByProduct(const Instruction* x) const {
+  if (!FusionOptionsOf(chip_).fuses_into_dots) return false;
+  const FusionKernel* kernel = fusion_.KernelOf(x);
+  if (kernel == nullptr || kernel->root != x || kernel->attention >= 0) return false;
+  return std::ranges::any_of(kernel->members, [](const Instruction* member) {
+    return member->opcode() == Opcode::kDot || member->opcode() == Opcode::kConvolution;
+  });
+}
+
 double InstructionTimes::SecondsOf(const Computation& computation) const {
   const InstructionTimes times(computation, users_, attention_, chip_);
   double seconds = 0;

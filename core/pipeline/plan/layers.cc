@@ -395,7 +395,9 @@ void LayerGraph::MeasureTimes(const Chip& chip) {
   const ModuleAttention attention(module_, all_users, ModuleAttention::MaskedShares::kFound);
   const InstructionTimes times(*module_.entry(), all_users, attention, chip);
   for (const Instruction* x : module_.entry()->instructions()) {
-    if (Of(x).is_placed) Of(x).seconds = times.Of(x);
+    if (!Of(x).is_placed) continue;
+    Of(x).seconds = times.Of(x);
+    Of(x).is_of_product = times.IsWrittenByProduct(x);
   }
 }
 

@@ -68,6 +68,8 @@ class LayerGraph {
   bool IsPlaced(const Instruction* x) const { return info_[x->id()].is_placed; }
   // Returns the seconds of `x` by the cost model, if it is placed; a kernel's time is its root's.
   double SecondsOf(const Instruction* x) const { return info_[x->id()].seconds; }
+  // Is `x` placed, and written by the kernel of a product (InstructionTimes::IsWrittenByProduct)?
+  bool IsWrittenByProduct(const Instruction* x) const { return info_[x->id()].is_of_product; }
   // The array of weights behind an operand from before the micro-batches: broadcasts, reshapes,
   // transposes and reversals are made where they are needed, and so is what a manual region makes
   // of weights. Null if it is no weight. With the shifting buffer layers' own constants are
@@ -82,7 +84,8 @@ class LayerGraph {
     int32_t last_forward = -1;  // last layer with a forward use
     double seconds = 0;
     bool is_placed = false, is_forward = false, is_backward = false;
-    bool is_target = false;  // a term, or a result with examples
+    bool is_target = false;      // a term, or a result with examples
+    bool is_of_product = false;  // written by the kernel of a product
   };
   LayerGraph(const Module& module, const Phases& phases, const ManualRegions& regions);
   Info& Of(const Instruction* x) { return info_[x->id()]; }
