@@ -4,6 +4,7 @@
 
 #include "core/analysis/trip_count.h"
 #include "core/cost/kernel_time.h"
+#include "ir/op_traits.h"
 
 namespace gshard::pipeline {
 namespace {
@@ -44,11 +45,20 @@ double InstructionTimes::Of(const Instruction* x) const {
 
 bool InstructionTimes::IsWrittenByProduct(const Instruction* x) const {
   if (!FusionOptionsOf(chip_).fuses_into_dots) return false;
-  const FusionKernel* kernel = fusion_.KernelOf(x);
-  if (kernel == nullptr || kernel->root != x || kernel->attention >= 0) return false;
-  return std::ranges::any_of(kernel->members, [](const Instruction* member) {
-    return member->opcode() == Opcode::kDot || member->opcode() == Opcode::kConvolution;
-  });
+  const int64_t elements = x->shape()->IsArray() ? x->shape()->element_count() : 0;
+  std::vector<const Instruction*> chain = {x};
+  for (size_t i = 0; i < chain.size(); ++i) {
+    const Opcode opcode = chain[i]->opcode();
+    const FusionKernel* kernel = fusion_.KernelOf(chain[i]);
+    if (kernel != nullptr && kernel->attention >= 0) return false;
+    if (opcode == Opcode::kDot || opcode == Opcode::kConvolution) return true;
+    if (!IsElementwise(opcode) && !IsAlias(chain[i], fusion_.is_compiled())) continue;
+    for (const Instruction* operand : chain[i]->operands()) {
+      if (operand->shape()->element_count() != elements || users_.of(operand).size() != 1) continue;
+      chain.push_back(operand);
+    }
+  }
+  return false;
 }
 
 double InstructionTimes::SecondsOf(const Computation& computation) const {

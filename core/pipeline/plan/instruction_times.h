@@ -17,8 +17,8 @@ class InstructionTimes {
   // Seconds. A kernel's time is its root's, other members take none; control flow takes what it
   // calls takes, loops as often as they run (where that is known).
   double Of(const Instruction* x) const;
-  // Is `x` what the kernel of a dot or convolution writes, attention's apart? On chips whose
-  // products write what elementwise operations make of them, wherever it is to lie.
+  // May the kernel of a dot or convolution, attention's apart, write `x`? On chips whose products
+  // write what elementwise operations make of them for nobody else, wherever it is to lie.
   bool IsWrittenByProduct(const Instruction* x) const;
 
  private:
