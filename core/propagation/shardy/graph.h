@@ -56,8 +56,9 @@ struct Graph {
   std::vector<View> leaves;
   // The leaves of an instruction of the module.
   std::span<const View> LeavesOf(const Instruction& x) const {
+    // Instructions that are made afterwards have none: the copy whose sharding is the result's.
+    if (x.id() >= first_leaf.size() || first_leaf[x.id()] == kNoLeaves) return {};
     const uint32_t first = first_leaf[x.id()];
-    if (first == kNoLeaves) return {};
     return std::span(leaves).subspan(first, At(x.shape()->leaf_count()));
   }
   const Mesh* mesh = nullptr;
