@@ -25,8 +25,9 @@ Expected<void> CheckWhole(const Module& module) {
 
 bool HasSharding(const Module& module) {
   return std::ranges::any_of(module.computations(), [](const Computation* computation) {
-    return std::ranges::any_of(computation->instructions(),
-                               [](const Instruction* x) { return x->sharding() != nullptr; });
+    return std::ranges::any_of(computation->instructions(), [](const Instruction* x) {
+      return x->sharding() != nullptr && !IsDoneByFirstDevice(*x);
+    });
   });
 }
 
@@ -83,8 +84,18 @@ Expected<PreparedProgram> Prepare(std::unique_ptr<Module> module, const std::str
     StripShardings(*module, all ? StrippedShardings::kAll : StrippedShardings::kInner);
     passes = all ? "strip-shardings,inline-calls" : "strip-inner-shardings,inline-calls";
   }
+  Expected<AnnotatedMesh> own = FindAnnotatedMesh(*module);
+  if (!own) return Fail(std::move(own.error()));
+  const std::vector<MeshAxis> own_axes = own->axes;
   Expected<bool> done = TakeToMesh(*module, options.mesh);
   if (!done) return Fail(std::move(done.error()));
+  if (!*done && options.keep == Keep::kNone) {
+    return Fail(MakeError(
+        "E-AUTO-003",
+        fmt::format("the regions of shard_map are written for another mesh than {}, and stay",
+                    MeshText(options.mesh)),
+        "--mesh " + MeshText(own_axes) + " is theirs"));
+  }
   if (!*done) {
     return Fail(MakeError(
         "E-AUTO-003",

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <optional>
 #include <set>
 
 #include "core/autoshard/seeds.h"
@@ -60,7 +61,8 @@ class Search {
       styles.push_back(style.plan);
       if (style.is_tensor_parallel) tensor_parallel.push_back(style.plan);
     }
-    if (!BestOf(styles, INT64_MAX, &styles_)) {
+    const std::optional<PricedPlan> best_style = BestOf(styles, INT64_MAX, &styles_);
+    if (!best_style) {
       return Fail(MakeError("E-AUTO-001", "no plan for this program can be partitioned",
                             "`gshard-opt partition` says why"));
     }
@@ -69,7 +71,8 @@ class Search {
     limit_bytes_ = options_.limit_bytes;
     if (CountPlans() <= std::min(options_.most_enumerated, static_cast<double>(Left()))) {
       result_.is_exhaustive = result_.is_local_optimum = true;
-      result_.plans = Ranked(*BestOf(AllPlans(), INT64_MAX));
+      // All these may be refused where the program as it is written is not.
+      result_.plans = Ranked(BestOf(AllPlans(), INT64_MAX).value_or(*best_style));
       return std::move(result_);
     }
     reserved_ = CountMoves();

@@ -30,7 +30,9 @@ std::string NamesOf(const std::vector<MeshAxis>& axes) {
 
 bool IsSharded(const Sharding* sharding) {
   if (sharding == nullptr) return false;
-  if (!sharding->IsTuple()) return !sharding->IsReplicated() && !sharding->IsUnknown();
+  if (!sharding->IsTuple()) {
+    return !sharding->IsReplicated() && !sharding->IsUnknown() && !sharding->IsMaximal();
+  }
   return std::any_of(sharding->elements.begin(), sharding->elements.end(), IsSharded);
 }
 
@@ -72,8 +74,11 @@ Expected<std::vector<MeshAxis>> MeshAfterRenaming(const std::vector<MeshAxis>& o
     if (of_module.size() == axes.size()) return axes;
     return Fail(
         MakeError("E-MESH-001",
-                  fmt::format("the program's mesh has {} axes, {}, and none of them is named",
-                              of_module.size(), NamesOf(of_module)),
+                  of_module.size() == 1
+                      ? fmt::format("the axis of the program's mesh, {}, is not named",
+                                    NamesOf(of_module))
+                      : fmt::format("the program's mesh has {} axes, {}, and none of them is named",
+                                    of_module.size(), NamesOf(of_module)),
                   "name those to resize, or as many as there are to rename them"));
   }
   const bool all_named = std::all_of(of_module.begin(), of_module.end(), [&](const MeshAxis& axis) {

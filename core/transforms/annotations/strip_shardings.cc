@@ -8,6 +8,7 @@
 
 #include "core/transforms/rewriter.h"
 #include "ir/custom_call.h"
+#include "ir/op_traits.h"
 #include "ir/shardy_attribute.h"
 
 namespace gshard {
@@ -17,6 +18,13 @@ bool IsManual(const Sharding* sharding) {
   if (sharding == nullptr) return false;
   if (sharding->IsTuple()) return std::ranges::any_of(sharding->elements, IsManual);
   return sharding->IsManual() || (sharding->IsTiled() && sharding->HasManualSubgroup());
+}
+
+// Of each leaf.
+bool IsOnFirstDevice(const Sharding* sharding) {
+  if (sharding == nullptr) return false;
+  if (sharding->IsTuple()) return std::ranges::all_of(sharding->elements, IsOnFirstDevice);
+  return sharding->IsMaximal() && sharding->device == 0;
 }
 
 bool IsShardys(std::string_view key) { return key.starts_with("xla.sdy."); }
@@ -46,7 +54,7 @@ class Stripper {
   void FindKept(const Computation& computation) {
     for (const Instruction* x : computation.instructions()) {
       if (!IsRegionMarker(*x)) {
-        if (IsManual(x->sharding())) kept_.insert(x);
+        if (IsManual(x->sharding()) || IsDoneByFirstDevice(*x)) kept_.insert(x);
         continue;
       }
       kept_.insert(x);
@@ -92,6 +100,10 @@ class Stripper {
 };
 
 }  // namespace
+
+bool IsDoneByFirstDevice(const Instruction& x) {
+  return HasSideEffect(x) && IsOnFirstDevice(x.sharding());
+}
 
 bool StripShardings(Module& module, StrippedShardings which) {
   return Stripper(module, which).Run();

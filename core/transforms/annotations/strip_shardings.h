@@ -12,9 +12,13 @@ enum class StrippedShardings : uint8_t {
 };
 
 // True if anything went. `Sharding` calls give way to their operands. Manual regions stay as they
-// are: what is manual, and the calls at a region's borders, is part of the program, not advice.
+// are: what is manual, and the calls at a region's borders, is part of the program, not advice; so
+// is that device 0, which every mesh has, does what has a side effect.
 // Shardy's attributes must have been imported (core/propagation/shardy_import.h).
 bool StripShardings(Module& module, StrippedShardings which);
+
+// Does device 0 do what x does besides computing?
+bool IsDoneByFirstDevice(const Instruction& x);
 
 }  // namespace gshard
 
