@@ -19,6 +19,10 @@ inline bool IsCustomCallTo(const Instruction& x, std::string_view target) {
   return x.opcode() == Opcode::kCustomCall && x.attributes<CustomCallAttributes>().target == target;
 }
 
+// A call whose tiles Python code of the program decides on (JAX's custom_partitioning), by a pointer
+// that the text cannot hold.
+inline constexpr std::string_view kPythonPartitionedTarget = "CustomSPMDPartitioning";
+
 // The border of a manual region, as GSPMD writes it.
 inline constexpr std::string_view kEnterManualTarget = "SPMDFullToShardShape";
 inline constexpr std::string_view kLeaveManualTarget = "SPMDShardToFullShape";

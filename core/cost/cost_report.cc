@@ -6,15 +6,18 @@
 #include <bit>
 #include <map>
 #include <memory>
+#include <set>
 #include <unordered_map>
 
 #include "core/analysis/meshes.h"
+#include "core/cost/custom_call_work.h"
 #include "core/cost/kernel_time.h"
 #include "core/cost/op_name_group.h"
 #include "core/cost/priced_step.h"
 #include "core/cost/recomputation.h"
 #include "core/cost/step_model.h"
 #include "core/cost/work_totals.h"
+#include "ir/custom_call.h"
 #include "ir/metadata.h"
 #include "ir/source_lines.h"
 
@@ -307,6 +310,19 @@ int64_t MostRaggedDotGroups(const Module& module) {
   return most;
 }
 
+// Custom calls that the report has to speak of.
+void CountCustomCalls(const Module& module, CostReport& report) {
+  std::set<std::string, std::less<>> unknown;
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (x->opcode() != Opcode::kCustomCall) continue;
+      if (IsCustomCallTo(*x, kPythonPartitionedTarget)) ++report.python_partitioned_calls;
+      if (HasUnknownWork(*x)) unknown.emplace(x->attributes<CustomCallAttributes>().target);
+    }
+  }
+  report.unknown_calls.assign(unknown.begin(), unknown.end());
+}
+
 }  // namespace
 
 MemoryOptions MemoryOptionsOf(const Chip& chip) {
@@ -353,6 +369,7 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
   TimelineBuilder(*priced->network, priced->model->has_host_transfers(), report.timeline)
       .Run(*priced->entry);
   report.unknown_trip_counts = priced->model->unknown_trip_counts();
+  CountCustomCalls(module, report);
   if (chip.dense_ragged_dots) report.dense_ragged_dot_groups = MostRaggedDotGroups(module);
   report.mean_branch_step_time_s = report.step_time_s;
   if (priced->model->has_conditionals()) {

@@ -3,12 +3,18 @@
 #include "core/cost/custom_call_work.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "core/op_dims/dim_relation.h"
+#include "ir/custom_call.h"
+#include "ir/dimwise_call.h"
 #include "ir/metadata.h"
 
 namespace gshard {
@@ -226,6 +232,91 @@ std::optional<MatrixWork> GroupedProduct(const Instruction& call) {
   return work;
 }
 
+// The sizes of a product, by which of its two operands and its result have each letter of the call's
+// sharding rule. Scales, which have letters of these with fewer elements, are further operands.
+class ProductByRule {
+ public:
+  explicit ProductByRule(const Instruction& call)
+      : call_(call), relation_(RelationOf(call)), places_(relation_.factors.size()) {}
+
+  std::optional<MatrixWork> Find() {
+    const Shape* result = FirstArray(call_.shape());
+    if (call_.operand_count() < 2 || !relation_.relates || !result->IsArray() ||
+        !Has(relation_.operands[0], call_.operand(0)->shape(), 1) ||
+        !Has(relation_.operands[1], call_.operand(1)->shape(), 2) ||
+        !Has(relation_.results[0], result, 4)) {
+      return std::nullopt;
+    }
+    MatrixWork work;
+    bool is_sum = false;
+    for (const Place& place : places_) {
+      is_sum |= place.tensors == 3;
+      if (place.tensors == 3) work.k *= place.size;
+      if (place.tensors == 5) work.m *= place.size;
+      if (place.tensors == 6) work.n *= place.size;
+      if (place.tensors == 7) work.batch *= place.size;
+      if (place.tensors == 1 || place.tensors == 2 || place.tensors == 4) return std::nullopt;
+    }
+    if (!is_sum) return std::nullopt;
+    work.flops = (IsComplex(result->dtype()) ? 8 : 2) * work.batch * work.m * work.n * work.k;
+    const DType a = call_.operand(0)->shape()->dtype(), b = call_.operand(1)->shape()->dtype();
+    work.dtype = DTypeBits(a) >= DTypeBits(b) ? a : b;
+    return work;
+  }
+
+ private:
+  struct Place {
+    int tensors = 0;  // 1: the first operand, 2: the second, 4: the result
+    double size = 1;
+  };
+
+  bool Has(const std::vector<FactorList>& dims, const Shape* shape, int tensor) {
+    if (!shape->IsArray() || static_cast<int64_t>(dims.size()) != shape->rank()) return false;
+    for (size_t d = 0; d < dims.size(); ++d) {
+      if (dims[d].size() != 1) return false;
+      Place& place = places_[static_cast<size_t>(dims[d].front())];
+      place.tensors |= tensor;
+      place.size = std::max(place.size, static_cast<double>(shape->dim(static_cast<int64_t>(d))));
+    }
+    return true;
+  }
+
+  const Instruction& call_;
+  DimRelation relation_;
+  std::vector<Place> places_;
+};
+
+bool HasDims(const Shape* shape, std::span<const int64_t> dims) {
+  return shape->IsArray() && std::ranges::equal(shape->dims(), dims);
+}
+
+// A call that Python code partitions has no name. q, k, v and what comes of them are known by their
+// dims: [batch, .., .., width], k and v alike but for the width; forward the first result has q's
+// dims with the width of v, backward the first three results are the operands' gradients.
+std::optional<MatrixWork> AttentionByDims(const Instruction& call) {
+  constexpr int64_t kRank = 4;
+  if (call.operand_count() < 3 || !call.operand(0)->shape()->IsArray()) return std::nullopt;
+  const auto dims_of = [&](int64_t i) { return call.operand(i)->shape()->dims(); };
+  for (int64_t i = 0; i < 3; ++i) {
+    const Shape* shape = call.operand(i)->shape();
+    if (!shape->IsArray() || shape->rank() != kRank || !IsFloat(shape->dtype())) {
+      return std::nullopt;
+    }
+  }
+  const std::span<const int64_t> q = dims_of(0), k = dims_of(1), v = dims_of(2);
+  if (q[0] != k[0] || q[3] != k[3] || !std::ranges::equal(k.first(3), v.first(3))) {
+    return std::nullopt;
+  }
+  if (call.shape()->IsTuple() && call.shape()->elements().size() >= 3 &&
+      HasDims(call.shape()->element(0), q) && HasDims(call.shape()->element(1), k) &&
+      HasDims(call.shape()->element(2), v)) {
+    return Attention(call, true);
+  }
+  const std::array<int64_t, kRank> forward = {q[0], q[1], q[2], v[3]};
+  if (!HasDims(FirstArray(call.shape()), forward)) return std::nullopt;
+  return Attention(call, false);
+}
+
 // What a Pallas kernel is called: by the name in its configuration, or by those of its caller.
 enum class KernelKind : uint8_t { kUnknown, kAttention, kGroupedProduct };
 KernelKind KindByName(const Instruction& call) {
@@ -289,6 +380,12 @@ Known Recognise(const Instruction& call) {
     known.product = Convolution(call);
   } else if (IsFactorisation(target)) {
     known.flops = Factorisation(call, target);
+  } else if (target == kPythonPartitionedTarget) {
+    known.product = ProductByRule(call).Find();
+    if (!known.product) {
+      known.product = AttentionByDims(call);
+      known.is_attention = known.product.has_value();
+    }
   } else if (std::optional<double> flops = ConfigNumber(call, "flops")) {
     RecogniseEstimated(call, *flops, known);
   } else if (target == "tpu_custom_call" || Contains(target, "triton")) {
@@ -326,5 +423,13 @@ void AddCustomCall(const Instruction& call, KernelWork& work) {
 }
 
 double CustomCallFlops(const Instruction& call) { return Recognise(call).flops; }
+
+bool HasUnknownWork(const Instruction& call) {
+  if (IsIdentityCall(call) || IsCustomCallTo(call, kAllocateBufferTarget) || IsDimwiseCall(call)) {
+    return false;
+  }
+  const Known known = Recognise(call);
+  return known.flops == 0 && !known.bytes && !known.is_attention;
+}
 
 }  // namespace gshard

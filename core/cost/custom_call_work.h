@@ -1,6 +1,6 @@
 // What library calls do, by their operands: GEMMs of cuBLAS, attention and convolutions of cuDNN
 // and Transformer Engine, Pallas kernels by their own estimate, factorisations of LAPACK and
-// cuSOLVER.
+// cuSOLVER, what Python code partitions by its sharding rule.
 #ifndef GSHARD_CORE_COST_CUSTOM_CALL_WORK_H_
 #define GSHARD_CORE_COST_CUSTOM_CALL_WORK_H_
 
@@ -14,6 +14,8 @@ namespace gshard {
 void AddCustomCall(const Instruction& call, KernelWork& work);
 // Of the above, the floating-point operations.
 double CustomCallFlops(const Instruction& call);
+// Is nothing known of what the call computes?
+bool HasUnknownWork(const Instruction& call);
 
 }  // namespace gshard
 

@@ -86,7 +86,7 @@ class RuleReader {
 
   int IndexOf(const std::string& name) {
     const auto [it, fresh] = index_.try_emplace(name, static_cast<int>(relation_.factors.size()));
-    if (fresh) relation_.factors.push_back({0});
+    if (fresh) relation_.factors.push_back({kNoSize});
     return it->second;
   }
 
@@ -100,12 +100,12 @@ class RuleReader {
       if (it == index_.end()) return false;
       int64_t& size = relation_.factors[static_cast<size_t>(it->second)].size;
       const auto [end, error] = std::from_chars(text_.data(), text_.data() + text_.size(), size);
-      if (error != std::errc() || size <= 0) return false;
+      if (error != std::errc() || size < 0) return false;
       text_.remove_prefix(static_cast<size_t>(end - text_.data()));
       Eat(",");
     }
     for (const Factor& factor : relation_.factors) {
-      if (factor.size == 0) return false;
+      if (factor.size == kNoSize) return false;
     }
     return true;
   }
@@ -123,6 +123,8 @@ class RuleReader {
     }
     return true;
   }
+
+  static constexpr int64_t kNoSize = -1;  // sizes may be 0: optional operands are empty arrays
 
   std::string_view text_;
   DimRelation relation_;

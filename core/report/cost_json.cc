@@ -163,6 +163,8 @@ std::string CostAsJson(const Module& module, const CostReport& report, size_t to
                    {"hbm_bytes_per_device", report.hbm_bytes_per_device},
                    {"unknown_trip_counts", report.unknown_trip_counts},
                    {"dense_ragged_dot_groups", report.dense_ragged_dot_groups},
+                   {"unknown_calls", report.unknown_calls},
+                   {"python_partitioned_calls", report.python_partitioned_calls},
                    {"memory",
                     {{"peak_bytes", report.memory.peak_bytes},
                      {"argument_bytes", report.memory.argument_bytes},

@@ -3,6 +3,7 @@
 #include "core/report/cost_text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/analysis/axis_text.h"
 #include "core/report/memory_text.h"
@@ -82,6 +83,23 @@ std::string CyclesText(const CostReport& report) {
                      "model", "ratio", report.uses_text_cycles ? "the text" : "the model", rows);
 }
 
+std::string CustomCallNotes(const CostReport& report) {
+  std::string out;
+  if (report.python_partitioned_calls > 0) {
+    const bool is_one = report.python_partitioned_calls == 1;
+    out += fmt::format(
+        "  note: {} custom call{} partitioned by Python code (custom_partitioning) that the text "
+        "does not hold: cut by {} sharding rule{}\n",
+        report.python_partitioned_calls, is_one ? " is" : "s are", is_one ? "its" : "their",
+        is_one ? "" : "s");
+  }
+  if (!report.unknown_calls.empty()) {
+    out += fmt::format("  note: priced by what they read and write alone: custom calls to {}\n",
+                       fmt::join(report.unknown_calls, ", "));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string CostAsText(const Module& module, const CostReport& report, size_t top) {
@@ -136,6 +154,7 @@ std::string CostAsText(const Module& module, const CostReport& report, size_t to
     out += fmt::format("  note: {} while loop{} without a known trip count {} counted once\n",
                        report.unknown_trip_counts, is_one ? "" : "s", is_one ? "is" : "are");
   }
+  out += CustomCallNotes(report);
   if (!report.collectives.empty()) {
     out += fmt::format("\n  {:<22}{:<20}{:>8}{:>16}{:>12}{:>12}  largest because of\n",
                        "collective", "axes", "count", "bytes a device", "time", "exposed");

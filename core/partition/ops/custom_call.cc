@@ -1,9 +1,12 @@
 // The markers of shardings and manual regions, and calls of which nothing else is known.
 #include "ir/custom_call.h"
 
+#include <algorithm>
 #include <numeric>
+#include <optional>
 #include <vector>
 
+#include "core/op_dims/dim_relation.h"
 #include "core/partition/ops/rules.h"
 #include "core/partition/scope/masking.h"
 #include "core/partition/scope/moving_tiles.h"
@@ -169,6 +172,125 @@ RuleResult Dimwise(PartitionContext& rule) {
   return rule.ByLabels(labels);
 }
 
+// How a call that Python code partitions is cut: by its sharding rule. What that code does is not
+// known; nearly always it keeps the tiles that are there and repeats the call on them.
+class CutByRule {
+ public:
+  CutByRule(PartitionContext& rule, const DimRelation& relation)
+      : rule_(rule), relation_(relation), axes_(relation.factors.size()) {
+    const auto add = [&](const std::vector<FactorList>& dims, const Shape* shape,
+                         const MeshLayout* layout, bool is_result) {
+      if (shape->IsArray()) tensors_.push_back({&dims, shape, layout, is_result, {}});
+    };
+    for (size_t r = 0; r < rule.ResultShapes().size(); ++r) {
+      add(relation.results[r], rule.ResultShapes()[r], rule.wanted_leaves()[r], true);
+    }
+    for (size_t i = 0; i < rule.operands().size(); ++i) {
+      const PartitionedValue* operand = rule.operands()[i];
+      if (!operand->IsTuple())
+        add(relation.operands[i], operand->shape, PartitionScope::LayoutOf(*operand), false);
+    }
+    for (size_t f = 0; f < axes_.size(); ++f) Cut(static_cast<int>(f));
+  }
+
+  const MeshLayout* Layout(const std::vector<FactorList>& dims) const {
+    std::vector<AxisList> axes;
+    for (const FactorList& dim : dims) {
+      axes.push_back(dim.size() == 1 ? axes_[At(dim.front())] : AxisList());
+    }
+    return rule_.layouts().WithDims(rule_.Whole(static_cast<int64_t>(dims.size())),
+                                    std::move(axes));
+  }
+
+ private:
+  struct Tensor {
+    const std::vector<FactorList>* dims;
+    const Shape* shape;
+    const MeshLayout* layout;  // as it is, or, of a result, as it is wanted
+    bool is_result;
+    AxisList used;
+  };
+
+  static std::optional<int64_t> DimOf(const Tensor& tensor, int factor) {
+    for (size_t d = 0; d < tensor.dims->size(); ++d) {
+      const FactorList& dim = (*tensor.dims)[d];
+      if (dim.size() == 1 && dim.front() == factor) return static_cast<int64_t>(d);
+    }
+    return std::nullopt;
+  }
+
+  // What several operands share and no result has is summed over, by code that is not here.
+  bool IsWhole(int factor) const {
+    if (relation_.factors[At(factor)].kind != FactorKind::kPassThrough) return true;
+    int operands = 0;
+    for (const Tensor& tensor : tensors_) {
+      if (!DimOf(tensor, factor)) continue;
+      if (tensor.is_result) return false;
+      ++operands;
+    }
+    return operands > 1;
+  }
+
+  bool CanCut(int factor, const AxisList& axes) const {
+    for (const Tensor& tensor : tensors_) {
+      const std::optional<int64_t> d = DimOf(tensor, factor);
+      if (!d) continue;
+      AxisList all = tensor.used;
+      all.insert(all.end(), axes.begin(), axes.end());
+      const std::optional<AxisList> parts = CommonSubAxes(all, rule_.layouts().device_count());
+      if (!parts || tensor.shape->dim(*d) % AxesSize(axes) != 0) return false;
+      std::vector<bool> is_taken(parts->size());
+      for (const DeviceAxis& axis : all) {
+        for (const int part : SubAxesOf(*parts, axis)) {
+          if (is_taken[At(part)]) return false;
+          is_taken[At(part)] = true;
+        }
+      }
+    }
+    return true;
+  }
+
+  // As the first result, else the first operand, that is cut along it.
+  void Cut(int factor) {
+    if (IsWhole(factor)) return;
+    for (const Tensor& tensor : tensors_) {
+      const std::optional<int64_t> d = DimOf(tensor, factor);
+      if (!d || tensor.layout->kind != MeshLayout::Kind::kTiled) continue;
+      const AxisList& axes = tensor.layout->axes(*d);
+      if (axes.empty() || tensor.layout->order != nullptr || !CanCut(factor, axes)) continue;
+      axes_[At(factor)] = axes;
+      for (Tensor& user : tensors_) {
+        if (DimOf(user, factor)) user.used.insert(user.used.end(), axes.begin(), axes.end());
+      }
+      return;
+    }
+  }
+
+  PartitionContext& rule_;
+  const DimRelation& relation_;
+  std::vector<AxisList> axes_;  // by factor
+  std::vector<Tensor> tensors_;
+};
+
+RuleResult ByOwnRule(PartitionContext& rule) {
+  const DimRelation relation = RelationOf(rule.source());
+  const bool has_region = !rule.wanted_leaves().empty() && rule.wanted()->order == nullptr &&
+                          rule.wanted()->kind == MeshLayout::Kind::kTiled;
+  const auto is_array = [](const Shape* shape) { return shape->IsArray(); };
+  if (!relation.relates || !has_region || !std::ranges::all_of(rule.ResultShapes(), is_array)) {
+    return rule.Default();
+  }
+  const CutByRule cut(rule, relation);
+  std::vector<Instruction*> locals;
+  for (size_t i = 0; i < rule.operands().size(); ++i) {
+    if (rule.operands()[i]->IsTuple()) return rule.Default();
+    locals.push_back(rule.Operand(static_cast<int64_t>(i), cut.Layout(relation.operands[i])));
+  }
+  std::vector<const MeshLayout*> results;
+  for (const std::vector<FactorList>& dims : relation.results) results.push_back(cut.Layout(dims));
+  return rule.Emit(locals, results);
+}
+
 }  // namespace
 
 RuleResult CustomCall(PartitionContext& rule) {
@@ -185,6 +307,7 @@ RuleResult CustomCall(PartitionContext& rule) {
   if (call.target == kLeaveManualTarget) return LeaveManual(rule);
   if (IsDimwiseCall(rule.source())) return Dimwise(rule);
   if (call.target == "TopK") return TopK(rule);
+  if (call.target == kPythonPartitionedTarget) return ByOwnRule(rule);
   if (const int64_t batch = BatchDimsOf(rule.source()); batch > 0) return OnBatch(rule, batch);
   return rule.Default();
 }

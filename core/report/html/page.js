@@ -35,6 +35,8 @@ function verdictSection() {
   const notes = [];
   if (R.dense_ragged_dot_groups > 1) notes.push(`XLA for this chip makes ragged-dots dense: every row meets the matrices of all groups, up to ${R.dense_ragged_dot_groups} times the work.`);
   if (R.unknown_trip_counts > 0) notes.push(`${R.unknown_trip_counts} while loop${R.unknown_trip_counts > 1 ? 's' : ''} with no known trip count are counted once.`);
+  if (R.python_partitioned_calls > 0) notes.push(`${R.python_partitioned_calls} custom call${R.python_partitioned_calls > 1 ? 's are' : ' is'} partitioned by Python code that the text does not hold: cut by the sharding rules.`);
+  if (R.unknown_calls.length > 0) notes.push(`Priced by what they read and write alone: custom calls to ${R.unknown_calls.join(', ')}.`);
   if (R.mean_branch_step_time_s < R.step_time_s * 0.999) notes.push(`Conditionals take their dearest branch; with the mean of all it would be ${seconds(R.mean_branch_step_time_s)}.`);
   if (notes.length > 0) node.append(el('p', {class: 'dim'}, notes.join(' ')));
 }

@@ -138,8 +138,12 @@ TEST_CASE("rules in Shardy's text", "[op_dims]") {
   const auto rule = ReadRule("([i, jk], [])->([i]) {i=8, j=2, k=4} reduction={j, k}");
   REQUIRE(rule);
   CHECK(ToString(*rule) == "([i, jk], [])->([i]) {i=8, j=2, k=4} reduction={j, k}");
+  // An optional operand that is not there is an array of no elements.
+  const auto empty = ReadRule("([i, k], [z], [z_1])->([i]) {i=8, k=2, z=0, z_1=0}, custom");
+  REQUIRE(empty);
+  CHECK(empty->factors[2].size == 0);
   for (const char* text :
-       {"", "(", "([i])", "([i])->([i])", "([i])->([i]) {i=0}", "([i])->([i]) {j=1}",
+       {"", "(", "([i])", "([i])->([i])", "([i])->([i]) {i=-1}", "([i])->([i]) {j=1}",
         "([i])->([i]) {i=99999999999999999999}", "([i])->([i]) {i=1} reduction={k}",
         "([i])->([i]) {i=1} what={i}", "([i,,])->([i]) {i=1}"}) {
     INFO(text);
