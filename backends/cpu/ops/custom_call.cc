@@ -92,6 +92,11 @@ KernelOrError MakeCustomCall(const Instruction& instruction) {
                  "this calls Python: print the program without jax.debug, pure_callback and "
                  "io_callback; EQX_ON_ERROR=nan leaves out the checks of equinox and diffrax");
   }
+  if (target == kPythonPartitionedTarget) {
+    return Error(instruction, message,
+                 "Python code of the program computes this (custom_partitioning): print the program "
+                 "with a call to the function that it wraps");
+  }
   return Error(instruction, message,
                "gshard-run knows sharding and placement markers, TopK and lapack_*_ffi; lower "
                "others to plain operations (in JAX: for the CPU, without callbacks and kernels)");

@@ -288,7 +288,11 @@ Expected<void> Executor::RunStep(const CollectiveStep& step, ActiveSet* active) 
         RunCollective(step, arena_.data(), active, workers_);
       }
     } catch (const std::out_of_range& error) {
-      return Fail(plan_.program->module->ErrorAt(&x, "E-RUN-RANGE", error.what()));
+      Diagnostic range = plan_.program->module->ErrorAt(&x, "E-RUN-RANGE", error.what());
+      if (x.opcode() == Opcode::kRaggedAllToAll) {
+        range.hint = "random offsets and sizes do not agree: give those of a real step with --input";
+      }
+      return Fail(std::move(range));
     }
   }
   for (const CollectivePart& part : step.parts) {
