@@ -61,7 +61,7 @@ class GraphBuilder {
     std::span<const uint32_t> root = LeavesOf(computation_.root());
     graph_.root_leaves.assign(root.begin(), root.end());
     for (uint32_t buffer = 0; buffer < graph_.buffers.size(); ++buffer) AddOverwrites(buffer);
-    FindSlicedArguments();
+    FindParts();
     if (options_.host_copies_start_early) FindEarlyCopies();
     return std::move(graph_);
   }
@@ -354,7 +354,7 @@ class GraphBuilder {
     graph_.predecessors.EndList();
   }
 
-  void FindSlicedArguments() {
+  void FindParts() {
     for (const Instruction* x : computation_.instructions()) {
       const Motion motion = MotionOf(x->opcode());
       const bool is_part = motion == Motion::kTakes || motion == Motion::kGathers ||
@@ -362,9 +362,21 @@ class GraphBuilder {
       if (!is_part) continue;
       const Instruction* of = x->operand(0);
       while (of->opcode() == Opcode::kReshape || of->opcode() == Opcode::kCopy) of = of->operand(0);
-      if (!of->shape()->IsArray() || IsFused(of)) continue;
-      graph_.buffers[LeavesOf(of)[0]].is_sliced = true;
+      const int64_t bytes = BufferBytes(PartOf(x)->shape(), options_.tiling);
+      if (of->shape()->IsArray() && !IsFused(of)) AddPart(LeavesOf(of)[0], bytes);
+      if (motion == Motion::kUpdates && !IsFused(x)) AddPart(LeavesOf(x)[0], bytes);
     }
+  }
+
+  void AddPart(uint32_t buffer, int64_t bytes) {
+    int64_t& part = graph_.buffers[buffer].part_bytes;
+    part = std::max(part, bytes);
+  }
+
+  // What is taken of an array or put into it.
+  static const Instruction* PartOf(const Instruction* x) {
+    if (MotionOf(x->opcode()) == Motion::kUpdates) return x->operand(1);
+    return x->opcode() == Opcode::kScatter ? x->operand(x->operand_count() - 1) : x;
   }
 
   // A compiler that overlaps copies with kernels starts those from the host as soon as it can: what

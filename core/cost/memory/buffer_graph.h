@@ -1,9 +1,9 @@
 // The buffers of one computation and who defines, reads and may overwrite them.
 //
 // Nodes are the instructions that run as kernels of their own; values that the fusion model
-// computes on the fly (core/analysis/kernels/fusion.h) belong to the kernels of their users. Every leaf of
-// a node's result has a buffer: a new one, or that of an operand where the instruction only renames
-// it (tuples, bitcasts, barriers, -done operations, what a loop carries unchanged).
+// computes on the fly (core/analysis/kernels/fusion.h) belong to the kernels of their users. Every
+// leaf of a node's result has a buffer: a new one, or that of an operand where the instruction only
+// renames it (tuples, bitcasts, barriers, -done operations, what a loop carries unchanged).
 #ifndef GSHARD_CORE_COST_MEMORY_BUFFER_GRAPH_H_
 #define GSHARD_CORE_COST_MEMORY_BUFFER_GRAPH_H_
 
@@ -37,7 +37,7 @@ struct Buffer {
   uint32_t leaf = 0;                   // of the owner's shape
   int64_t bytes = 0;
   bool is_loop_invariant = false;  // a loop carries it unchanged
-  bool is_sliced = false;          // parts of it are read or updated
+  int64_t part_bytes = 0;          // of it as a kernel reads or updates parts of it; 0: it is whole
 };
 
 // What a caller must know of a callee: for each leaf of its result the leaf of its parameters (in

@@ -1,36 +1,80 @@
-// Which values of a computation its chip keeps in fast memory (a TPU's VMEM, v4's CMEM), where they
-// take nothing of the memory that a program has to fit.
+// Where values lie in a chip's fast memory (a TPU's VMEM, v4's CMEM), which is of a fixed size and
+// takes them as whole pieces: each at one address for as long as it is there.
 //
-// XLA's compiler for TPUs places values so after it has scheduled them: those first that kernels
-// read and write most for their size, each for its whole life, as long as there is room. Arguments
-// take part with the copies that it makes of them for kernels that read them again.
+// XLA's compiler for TPUs places values so after it has scheduled them: those first whose kernels
+// move most bytes, each at the lowest address that is free for its whole life. What is free in
+// total may then be in pieces that are too small for the next.
 #ifndef GSHARD_CORE_COST_MEMORY_FAST_MEMORY_H_
 #define GSHARD_CORE_COST_MEMORY_FAST_MEMORY_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "core/cost/memory/live_ranges.h"
-
 namespace gshard {
 
-struct FastMemoryPlan {
-  std::vector<bool> holds;  // by buffer
-  int64_t peak_bytes = 0;   // of its own and of what it calls
+// Steps of a program, both included.
+struct StepSpan {
+  uint32_t first = 0, last = 0;
 };
 
-struct FastMemoryLimits {
-  int64_t capacity = 0;
-  std::vector<int64_t> callees;  // per node: what the computations that it calls have there
-  std::vector<bool> carried;     // by buffer: a loop carries it and reads it as a whole
+// A value that may be placed.
+struct FastMemoryValue {
+  // Steps in which it must be there, in order and disjoint. It is made in the first, but for a copy
+  // of what lies in the other memory.
+  std::vector<StepSpan> uses;
+  int64_t bytes = 0;
+  int64_t moved_bytes = 0;  // that kernels read and write of it, over its life
+  bool is_copy = false;
+  // All its uses or none, and its place is free for others in between.
+  bool is_whole = false;
 };
 
-// `liveness`: of that order, collectives not in place, nothing in fast memory. O(n log n) in
-// buffers and steps.
-FastMemoryPlan PlanFastMemory(const BufferGraph& graph, std::span<const uint32_t> order,
-                              const Liveness& liveness, const CallContext& context,
-                              const FastMemoryLimits& limits);
+class FastMemory {
+ public:
+  // Of a program of so many steps.
+  FastMemory(size_t steps, int64_t capacity);
+
+  // Gives a value the lowest address that is free; returns in which of its uses it is there. It
+  // stays from one use to the next where there is room, else it is given up and fetched again, a
+  // step before the use.
+  std::vector<bool> Place(const FastMemoryValue& value);
+  // Takes the addresses below `bytes` for a step, whatever lies there.
+  void Reserve(StepSpan steps, int64_t bytes);
+
+  // The most bytes that are in use in a step, and the end of the highest piece.
+  int64_t PeakBytes() const { return most_[1]; }
+  int64_t EndAddress() const { return end_address_; }
+
+ private:
+  struct Piece {
+    StepSpan steps;
+    int64_t address = 0, bytes = 0;
+  };
+
+  void Add(const Piece& piece);
+  void AddTo(size_t node, StepSpan of_node, const Piece& piece, uint32_t number);
+  int64_t MostIn(size_t node, StepSpan of_node, StepSpan steps) const;
+  void Collect(size_t node, StepSpan of_node, StepSpan steps, std::vector<uint32_t>& pieces) const;
+  std::vector<bool> PlaceWhole(const FastMemoryValue& value);
+  // The lowest address that is free in all these steps, or -1.
+  int64_t FreeAddress(std::span<const StepSpan> steps, int64_t bytes) const;
+
+  int64_t capacity_ = 0, end_address_ = 0;
+  std::vector<Piece> pieces_;
+  // A tree over the steps. Per node: the most bytes of its steps without what its parents add,
+  // what it adds to all its steps, the pieces that it has in full, and how many those below it
+  // have.
+  size_t size_ = 1;
+  std::vector<int64_t> most_, added_, below_;
+  std::vector<std::vector<uint32_t>> covering_;
+};
+
+// In which of its uses each value is there: those first that move most bytes, then in the order
+// given.
+std::vector<std::vector<bool>> PlaceBestFirst(FastMemory& memory,
+                                              std::span<const FastMemoryValue> values);
 
 }  // namespace gshard
 

@@ -30,6 +30,7 @@ class LivenessWalk {
     AddParameters();
     for (uint32_t step = 0; step < end_; ++step) Allocate(step);
     context_.copies_are_explicit ? PlaceResults() : AddFinalCopies();
+    BeginWhereCopied();
     FindPeak();
     return std::move(result_);
   }
@@ -74,9 +75,10 @@ class LivenessWalk {
     result_.ranges.push_back({buffer, BytesOf(buffer), first, last, is_copy});
   }
 
-  bool IsInFastMemory(uint32_t buffer) const {
-    return !context_.in_fast_memory.empty() && context_.in_fast_memory[buffer];
+  uint32_t FastUntil(uint32_t buffer) const {
+    return context_.in_fast_memory.empty() ? 0 : context_.in_fast_memory[buffer];
   }
+  bool IsInFastMemory(uint32_t buffer) const { return FastUntil(buffer) == kAlwaysFast; }
   int64_t BytesOf(uint32_t buffer) const {
     return IsInFastMemory(buffer) ? 0 : graph_.buffers[buffer].bytes;
   }
@@ -153,7 +155,7 @@ class LivenessWalk {
       // The candidate holds the memory still, and nobody reads it later.
       bool dies = last_use_[candidate] == step && holder_[range] == candidate;
       if (!dies || !overwritable_[candidate]) continue;
-      if (IsInFastMemory(candidate) != IsInFastMemory(buffer)) continue;
+      if (FastUntil(candidate) != FastUntil(buffer)) continue;
       // XLA gives what a loop reads no memory of a donated argument.
       if (graph_.buffers[buffer].is_loop_invariant && context_.returns_to_runtime &&
           IsArgument(range)) {
@@ -215,6 +217,14 @@ class LivenessWalk {
       } else {
         AddRange(value, context_.donations_wait ? 0 : end_, end_, /*is_copy=*/true);
       }
+    }
+  }
+
+  // What is in fast memory at first takes nothing here until it is copied.
+  void BeginWhereCopied() {
+    for (LiveRange& range : result_.ranges) {
+      const uint32_t until = range.is_copy ? 0 : FastUntil(range.buffer);
+      if (until != kAlwaysFast) range.first = std::max(range.first, std::min(until, range.last));
     }
   }
 

@@ -35,13 +35,16 @@ struct CallContext {
   // Results have their memory from the start on, donated or not, and nothing else is in it.
   bool donations_wait = false;
   bool copies_are_explicit = false;  // compiled text: adds no copies
-  std::vector<bool> in_fast_memory;  // by buffer: it takes nothing; empty: none
+  // By buffer: the step until which it is in fast memory and takes nothing; then it is copied here.
+  // Empty: 0 for all, which is never.
+  std::vector<uint32_t> in_fast_memory;
   // What a collective makes, and results, may be elsewhere than operands (fast_memory.h).
   bool collectives_apart = false;
   // Per node: the peak of the computations it calls beyond what it gives them.
   std::vector<int64_t> callees_extra;
 };
 
+inline constexpr uint32_t kAlwaysFast = UINT32_MAX;  // CallContext::in_fast_memory: to its end
 inline constexpr int32_t kNoHome = -2;         // CallContext::home: it needs memory of its own
 inline constexpr int32_t kHomeElsewhere = -1;  // in no parameter's: free from the start
 

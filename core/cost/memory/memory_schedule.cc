@@ -227,6 +227,11 @@ void StartEarly(const BufferGraph& graph, Order& order) {
   std::ranges::stable_partition(order, [&](uint32_t node) { return graph.starts_early[node]; });
 }
 
+int64_t PeakOf(const BufferGraph& graph, const Order& order, const CallContext& context) {
+  CheckInternal(order.size() == graph.nodes.size(), "a schedule lost instructions");
+  return ComputeLiveness(graph, order, context).peak_bytes;
+}
+
 }  // namespace
 
 Order TextOrder(const BufferGraph& graph) {
@@ -246,14 +251,24 @@ Order MinimizeMemory(const BufferGraph& graph, const CallContext& context) {
   size_t best = 0;
   int64_t least = INT64_MAX;
   for (size_t i = 0; i < orders.size(); ++i) {
-    CheckInternal(orders[i].size() == graph.nodes.size(), "a schedule lost instructions");
     StartEarly(graph, orders[i]);
-    int64_t peak = ComputeLiveness(graph, orders[i], context).peak_bytes;
+    const int64_t peak = PeakOf(graph, orders[i], context);
     if (peak >= least) continue;
     least = peak;
     best = i;
   }
   return std::move(orders[best]);
+}
+
+Order FreeMostFirst(const BufferGraph& graph, const CallContext& context) {
+  const ScheduleInput input(graph, context);
+  Order order = ListScheduler(input).Run();
+  StartEarly(graph, order);
+  Order text = TextOrder(graph);
+  StartEarly(graph, text);
+  return PeakOf(graph, order, context) <= PeakOf(graph, text, context)
+             ? order
+             : MinimizeMemory(graph, context);
 }
 
 }  // namespace gshard

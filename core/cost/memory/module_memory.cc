@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/cost/memory/fast_memory.h"
+#include "core/cost/memory/fast_values.h"
 #include "core/cost/memory/memory_schedule.h"
 #include "ir/compiled_text.h"
 #include "ir/op_traits.h"
@@ -70,6 +70,7 @@ ModuleMemory::ModuleMemory(const Module& module, const MemoryOptions& options)
   for (const Computation* computation : CallPostOrder(module_)) {
     if (computation == module_.entry() || kinds_.contains(computation)) Analyze(*computation);
   }
+  if (options_.fast_memory_bytes > 0 && !IsCompiled(module_)) UseFastMemory();
 }
 
 const ComputationMemory& ModuleMemory::DeepestCallee(const Instruction* x) const {
@@ -145,65 +146,45 @@ void ModuleMemory::Analyze(const Computation& computation) {
 }
 
 void ModuleMemory::FindOrder(ComputationMemory& memory) {
-  memory.order = module_.header().is_scheduled ? TextOrder(memory.graph)
-                                               : MinimizeMemory(memory.graph, memory.context);
+  if (module_.header().is_scheduled) {
+    memory.order = TextOrder(memory.graph);
+  } else {
+    memory.order = options_.fast_memory_bytes > 0 ? FreeMostFirst(memory.graph, memory.context)
+                                                  : MinimizeMemory(memory.graph, memory.context);
+  }
   memory.liveness = ComputeLiveness(memory.graph, memory.order, memory.context);
-  if (options_.fast_memory_bytes > 0 && !IsCompiled(module_)) UseFastMemory(memory);
 }
 
-void ModuleMemory::UseFastMemory(ComputationMemory& memory) {
-  CallContext& context = memory.context;
-  context.in_fast_memory.clear();
-  FastMemoryLimits limits;
-  limits.capacity = options_.fast_memory_bytes;
-  limits.carried.assign(memory.graph.buffers.size(), false);
-  for (uint32_t node = 0; node < memory.graph.nodes.size(); ++node) {
-    const Instruction* x = memory.graph.nodes[node];
-    int64_t most = 0;
-    if (CallsWithOwnMemory(x->opcode())) {
-      for (const Computation* callee : x->called()) most = std::max(most, Of(callee).fast_bytes);
-    }
-    limits.callees.push_back(most);
-    if (x->opcode() != Opcode::kWhile || calls_.at(x->called(1)) != 1) continue;
-    const BufferGraph& body = Of(x->called(1)).graph;
-    for (uint32_t buffer : memory.graph.allocates[node]) {
-      const uint32_t carry = body.parameter_leaves[memory.graph.buffers[buffer].leaf];
-      limits.carried[buffer] = !body.buffers[carry].is_sliced;
-    }
+// Computations that several places call are planned before their callers, all others with them.
+void ModuleMemory::UseFastMemory() {
+  std::unordered_map<const Computation*, int64_t> end_addresses;
+  const FastMemoryInput input{computations_, calls_, end_addresses, options_.fast_memory_bytes};
+  std::unordered_map<const Computation*, std::vector<uint32_t>> until;
+  const std::vector<Computation*> in_order = CallPostOrder(module_);
+  for (const Computation* computation : in_order) {
+    auto known = computations_.find(computation);
+    const bool is_entry = computation == module_.entry();
+    if (known == computations_.end() || (!is_entry && calls_.at(computation) == 1)) continue;
+    FastMemoryPlan plan = PlanFastMemory(*computation, input);
+    known->second.fast_bytes = plan.peak_bytes;
+    end_addresses[computation] = plan.end_address;
+    until.merge(plan.until);
   }
-  context.collectives_apart = true;
-  const Liveness apart = ComputeLiveness(memory.graph, memory.order, context);
-  context.collectives_apart = false;
-  FastMemoryPlan plan = PlanFastMemory(memory.graph, memory.order, apart, context, limits);
-  memory.fast_bytes = plan.peak_bytes;
-  context.in_fast_memory = std::move(plan.holds);
-  TellLoops(memory);
-  memory.liveness = ComputeLiveness(memory.graph, memory.order, context);
+  for (const Computation* computation : in_order) {
+    auto held = until.find(computation);
+    if (held != until.end()) TakeOut(computations_.at(computation), std::move(held->second));
+  }
 }
 
-// Bodies of loops whose carries are in fast memory have them there, too.
-void ModuleMemory::TellLoops(ComputationMemory& memory) {
-  const std::vector<bool>& holds = memory.context.in_fast_memory;
-  for (uint32_t node = 0; node < memory.graph.nodes.size(); ++node) {
-    const Instruction* x = memory.graph.nodes[node];
-    if (x->opcode() != Opcode::kWhile || calls_.at(x->called(1)) != 1) continue;
-    ComputationMemory& body = computations_.at(x->called(1));
-    std::vector<bool>& inner = body.context.in_fast_memory;
-    bool changed = false;
-    for (uint32_t buffer : memory.graph.allocates[node]) {
-      const uint32_t leaf = memory.graph.buffers[buffer].leaf;
-      const uint32_t carry = body.graph.parameter_leaves[leaf];
-      const uint32_t next = body.graph.root_leaves[leaf];
-      if (inner[carry] == holds[buffer]) continue;
-      inner[carry] = holds[buffer];
-      if (!body.graph.IsParameter(next)) inner[next] = holds[buffer];
-      const int64_t bytes = body.graph.buffers[carry].bytes;
-      body.parameter_bytes += holds[buffer] ? -bytes : bytes;
-      changed = true;
-    }
-    if (changed) body.liveness = ComputeLiveness(body.graph, body.order, body.context);
+// What lies in fast memory takes nothing of the other. Callees come before callers.
+void ModuleMemory::TakeOut(ComputationMemory& memory, std::vector<uint32_t> in_fast_memory) {
+  for (uint32_t buffer : memory.graph.parameter_leaves) {
+    if (in_fast_memory[buffer] == kAlwaysFast)
+      memory.parameter_bytes -= memory.graph.buffers[buffer].bytes;
   }
+  memory.context.in_fast_memory = std::move(in_fast_memory);
   memory.context.callees_extra = CalleesExtra(memory.graph);
+  memory.liveness = ComputeLiveness(memory.graph, memory.order, memory.context);
 }
 
 namespace {

@@ -6,22 +6,11 @@
 #include <optional>
 #include <unordered_map>
 
-#include "core/cost/memory/live_ranges.h"
+#include "core/cost/memory/computation_memory.h"
 #include "core/cost/memory/peak_memory.h"
 #include "ir/traversal.h"
 
 namespace gshard {
-
-struct ComputationMemory {
-  BufferGraph graph;
-  CallContext context;
-  Order order;
-  Liveness liveness;
-  int64_t parameter_bytes = 0;
-  int64_t fast_bytes = 0;  // the most that it and what it calls have in the chip's fast memory
-  // Its peak beyond its parameters.
-  int64_t extra() const { return liveness.peak_bytes - parameter_bytes; }
-};
 
 // A snapshot: invalid after the module changes. Linear but for the schedules' sorting.
 class ModuleMemory {
@@ -48,8 +37,8 @@ class ModuleMemory {
   void FindCallKinds();
   void Analyze(const Computation& computation);
   void FindOrder(ComputationMemory& memory);
-  void UseFastMemory(ComputationMemory& memory);
-  void TellLoops(ComputationMemory& memory);
+  void UseFastMemory();
+  void TakeOut(ComputationMemory& memory, std::vector<uint32_t> in_fast_memory);
   void PlaceBranchResults(ComputationMemory& memory);
   std::map<const Computation*, std::vector<int32_t>> HomesOfBranches(
       const BufferGraph& graph, std::vector<bool>& placed) const;
@@ -65,7 +54,7 @@ class ModuleMemory {
   HostMemory host_;
   std::unordered_map<const Computation*, CallKind> kinds_;
   std::unordered_map<const Computation*, int64_t> calls_;  // from how many places
-  std::unordered_map<const Computation*, ComputationMemory> computations_;
+  ComputationMemories computations_;
   FactsOfCallees facts_;
 };
 
