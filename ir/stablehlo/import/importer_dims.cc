@@ -40,12 +40,11 @@ class Evaluator {
 
  private:
   bool Compute(const Instruction* x, std::vector<int64_t>& out, int depth) {
-    if (x->opcode() == Opcode::kParameter) {
-      const auto it = parameters_.find(x);
-      if (it == parameters_.end()) return false;
+    if (const auto it = parameters_.find(x); it != parameters_.end()) {
       out = it->second;
       return true;
     }
+    if (x->opcode() == Opcode::kParameter) return false;
     if (x->opcode() == Opcode::kConstant) {
       const Literal& literal = *x->attributes<ConstantAttributes>().literal;
       if (literal.elided) return false;
@@ -76,8 +75,7 @@ class Evaluator {
         out.assign(count, operands[0][0]);
         return true;
       case Opcode::kConcatenate:
-        if (x->shape()->rank() != 1) return false;
-        for (const auto& part : operands) out.insert(out.end(), part.begin(), part.end());
+        Concatenate(*x, operands, out);
         return true;
       case Opcode::kSlice: {
         const auto& slice = x->attributes<SliceAttributes>();
@@ -94,6 +92,21 @@ class Evaluator {
         break;
     }
     return Elementwise(x, operands, count, out);
+  }
+
+  // Row by row of the dims before the one that grows.
+  static void Concatenate(const Instruction& x, const std::vector<std::vector<int64_t>>& operands,
+                          std::vector<int64_t>& out) {
+    int64_t rows = 1;
+    for (int64_t d = 0; d < x.attributes<DimensionsAttributes>().dimensions[0]; ++d) {
+      rows *= x.shape()->dim(d);
+    }
+    for (int64_t row = 0; row < rows; ++row) {
+      for (const std::vector<int64_t>& part : operands) {
+        const int64_t length = static_cast<int64_t>(part.size()) / rows;
+        out.insert(out.end(), part.begin() + row * length, part.begin() + (row + 1) * length);
+      }
+    }
   }
 
   // A value of the callee, as far as the arguments that are known determine it.

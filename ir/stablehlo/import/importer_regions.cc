@@ -3,8 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 
 #include "ir/stablehlo/import/importer.h"
+#include "ir/stablehlo/syntax/attribute.h"
 #include "ir/stablehlo/syntax/lexer.h"
 
 namespace gshard::stablehlo {
@@ -222,6 +224,12 @@ Computation* Importer::CapturingComputation(const Operation& op, const Region& r
     carried.push_back(value);
     shapes.push_back(value->instruction->shape()->bare());
   }
+  // Sizes of a program of open dims stay known inside.
+  std::map<Value*, std::vector<int64_t>> sizes;
+  for (Value* value : captures) {
+    std::vector<int64_t> elements;
+    if (!dynamic_dims_.empty() && ConstantIntegers(*value, elements)) sizes[value] = elements;
+  }
   if (carried.size() == 1 && !as_tuple) {
     rebindings.Bind(carried[0], AddParameter(inside.computation(), 0, shapes[0], carried[0]->name,
                                              carried[0]->source, {}));
@@ -231,6 +239,9 @@ Computation* Importer::CapturingComputation(const Operation& op, const Region& r
     for (size_t i = 0; i < carried.size(); ++i) {
       rebindings.Bind(carried[i], EmitElement(op, tuple, static_cast<int64_t>(i)));
     }
+  }
+  for (auto& [value, elements] : sizes) {
+    known_parameters_[value->instruction] = std::move(elements);
   }
   for (Value* value : region.captures) {
     if (!IsConstant(*value)) continue;
@@ -330,9 +341,13 @@ Computation* Importer::FunctionComputation(const Operation& op, std::string_view
     }
     key += fmt::format("|{}:{}", i, ToString(actual, /*layouts=*/false));
   }
-  // What is known of integers decides shapes in a function of dynamic ones.
-  const bool is_dynamic = std::ranges::any_of(
-      function->body->arguments, [](const Value& v) { return v.type->HasDynamicDims(); });
+  // What is known of integers decides shapes in a function of dynamic ones, or of their sizes.
+  const bool is_dynamic =
+      std::ranges::any_of(function->body->arguments,
+                          [](const Value& v) { return v.type->HasDynamicDims(); }) ||
+      std::ranges::any_of(function->argument_attributes, [](const auto& attributes) {
+        return !FieldOf(attributes, "jax.global_constant").empty();
+      });
   for (size_t i = 0; is_dynamic && i < values.size(); ++i) {
     const Value* argument = &function->body->arguments[i];
     known_.erase(argument);

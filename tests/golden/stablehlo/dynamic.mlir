@@ -98,3 +98,75 @@ func.func private @half(%n: tensor<i32> {jax.global_constant = ""}, %d: tensor<i
 }
 // CHECK: error: dim 0 of '%a' has no size
 // CHECK: hint: give it one: --dim a:0=16
+
+// -----
+// A function of sizes alone makes arrays of them; padding of a window is a table of rows.
+// RUN: gshard-opt print %s --dim b=8
+module @sizes {
+  func.func public @main(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
+    %b = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x4xf32>) -> tensor<i32>
+    %0 = call @sums(%b, %x) : (tensor<i32>, tensor<?x4xf32>) -> tensor<?x4xf32>
+    %1 = call @ramp(%b) : (tensor<i32>) -> tensor<?x4xf32>
+    %2 = stablehlo.add %0, %1 : tensor<?x4xf32>
+    return %2 : tensor<?x4xf32>
+  }
+  func.func private @ramp(%b: tensor<i32> {jax.global_constant = "b"}) -> tensor<?x4xf32> {
+    %four = stablehlo.constant dense<4> : tensor<1xi32>
+    %0 = stablehlo.reshape %b : (tensor<i32>) -> tensor<1xi32>
+    %1 = stablehlo.concatenate %0, %four, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+    %2 = stablehlo.dynamic_iota %1, dim = 0 : (tensor<2xi32>) -> tensor<?x4xf32>
+    return %2 : tensor<?x4xf32>
+  }
+  func.func private @sums(%b: tensor<i32> {jax.global_constant = "b"}, %x: tensor<?x4xf32>) -> tensor<?x4xf32> {
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %ones = stablehlo.constant dense<1> : tensor<2xi32>
+    %length = stablehlo.constant dense<1> : tensor<1xi32>
+    %none = stablehlo.constant dense<0> : tensor<1x1xi32>
+    %init = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.subtract %b, %one : tensor<i32>
+    %1 = stablehlo.reshape %0 : (tensor<i32>) -> tensor<1x1xi32>
+    %2 = stablehlo.concatenate %1, %none, dim = 1 : (tensor<1x1xi32>, tensor<1x1xi32>) -> tensor<1x2xi32>
+    %3 = stablehlo.concatenate %none, %none, dim = 1 : (tensor<1x1xi32>, tensor<1x1xi32>) -> tensor<1x2xi32>
+    %4 = stablehlo.concatenate %2, %3, dim = 0 : (tensor<1x2xi32>, tensor<1x2xi32>) -> tensor<2x2xi32>
+    %5 = stablehlo.reshape %b : (tensor<i32>) -> tensor<1xi32>
+    %6 = stablehlo.concatenate %5, %length, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+    %7 = stablehlo.custom_call @stablehlo.dynamic_reduce_window(%x, %init, %6, %ones, %ones, %ones, %4) {called_computations = [@plus]} : (tensor<?x4xf32>, tensor<f32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>, tensor<2x2xi32>) -> tensor<?x4xf32>
+    return %7 : tensor<?x4xf32>
+  }
+  func.func private @plus(%a: tensor<f32>, %c: tensor<f32>) -> tensor<f32> {
+    %0 = stablehlo.add %a, %c : tensor<f32>
+    return %0 : tensor<f32>
+  }
+}
+// CHECK: f32[8,4] reduce-window({{.*}}), window={size=8x1 pad=7_0x0_0}
+// CHECK: f32[8,4] iota(), iota_dimension=0
+
+// -----
+// A size that a loop's body captures stays known, also by what it calls.
+// RUN: gshard-opt print %s --dim x:0=8
+module @loop {
+  func.func public @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+    %b = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %n = stablehlo.constant dense<5> : tensor<i32>
+    %0:2 = stablehlo.while(%i = %zero, %y = %x) : tensor<i32>, tensor<?xf32>
+    cond {
+      %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %1 = func.call @ramp(%b) : (tensor<i32>) -> tensor<?xf32>
+      %2 = stablehlo.add %y, %1 : tensor<?xf32>
+      %3 = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %3, %2 : tensor<i32>, tensor<?xf32>
+    }
+    return %0#1 : tensor<?xf32>
+  }
+  func.func private @ramp(%b: tensor<i32> {jax.global_constant = "b"}) -> tensor<?xf32> {
+    %0 = stablehlo.reshape %b : (tensor<i32>) -> tensor<1xi32>
+    %1 = stablehlo.dynamic_iota %0, dim = 0 : (tensor<1xi32>) -> tensor<?xf32>
+    return %1 : tensor<?xf32>
+  }
+}
+// CHECK: f32[8] iota(), iota_dimension=0
+// CHECK: = (s32[], f32[8], s32[]) while(
