@@ -94,8 +94,8 @@ KernelOrError MakeCustomCall(const Instruction& instruction) {
   }
   if (target == kPythonPartitionedTarget) {
     return Error(instruction, message,
-                 "Python code of the program computes this (custom_partitioning): print the program "
-                 "with a call to the function that it wraps");
+                 "Python code of the program computes this (custom_partitioning): print the "
+                 "program with a call to the function that it wraps");
   }
   return Error(instruction, message,
                "gshard-run knows sharding and placement markers, TopK and lapack_*_ffi; lower "

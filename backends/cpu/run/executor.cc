@@ -290,7 +290,7 @@ Expected<void> Executor::RunStep(const CollectiveStep& step, ActiveSet* active) 
     } catch (const std::out_of_range& error) {
       Diagnostic range = plan_.program->module->ErrorAt(&x, "E-RUN-RANGE", error.what());
       if (x.opcode() == Opcode::kRaggedAllToAll) {
-        range.hint = "random offsets and sizes do not agree: give those of a real step with --input";
+        range.hint = "random sizes do not agree: give those of a real step with --input";
       }
       return Fail(std::move(range));
     }
