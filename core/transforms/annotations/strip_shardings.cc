@@ -27,7 +27,10 @@ bool IsOnFirstDevice(const Sharding* sharding) {
   return sharding->IsMaximal() && sharding->device == 0;
 }
 
-bool IsShardys(std::string_view key) { return key.starts_with("xla.sdy."); }
+// How an operation may be cut is no annotation.
+bool IsShardys(std::string_view key) {
+  return key.starts_with("xla.sdy.") && key != "xla.sdy.sharding_rule";
+}
 
 class Stripper {
  public:
@@ -54,7 +57,7 @@ class Stripper {
   void FindKept(const Computation& computation) {
     for (const Instruction* x : computation.instructions()) {
       if (!IsRegionMarker(*x)) {
-        if (IsManual(x->sharding()) || IsDoneByFirstDevice(*x)) kept_.insert(x);
+        if (IsManual(x->sharding())) kept_.insert(x);
         continue;
       }
       kept_.insert(x);
@@ -72,11 +75,12 @@ class Stripper {
 
   bool Strip(Instruction* x) {
     if (kept_.contains(x)) return false;
+    const bool stays = IsDoneByFirstDevice(*x);
     const std::string_view attributes =
         WithoutFrontendAttributes(module_.arena(), x->frontend_attributes(), IsShardys);
     const bool changed =
-        x->sharding() != nullptr || attributes.size() != x->frontend_attributes().size();
-    x->set_sharding(nullptr);
+        (x->sharding() != nullptr && !stays) || attributes.size() != x->frontend_attributes().size();
+    if (!stays) x->set_sharding(nullptr);
     x->set_frontend_attributes(attributes);
     return changed;
   }
