@@ -3,16 +3,15 @@
 #include "core/cost/custom_call_work.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "core/op_dims/dim_relation.h"
+#include "ir/attention_call.h"
 #include "ir/custom_call.h"
 #include "ir/dimwise_call.h"
 #include "ir/metadata.h"
@@ -286,37 +285,6 @@ class ProductByRule {
   std::vector<Place> places_;
 };
 
-bool HasDims(const Shape* shape, std::span<const int64_t> dims) {
-  return shape->IsArray() && std::ranges::equal(shape->dims(), dims);
-}
-
-// A call that Python code partitions has no name. q, k, v and what comes of them are known by their
-// dims: [batch, .., .., width], k and v alike but for the width; forward the first result has q's
-// dims with the width of v, backward the first three results are the operands' gradients.
-std::optional<MatrixWork> AttentionByDims(const Instruction& call) {
-  constexpr int64_t kRank = 4;
-  if (call.operand_count() < 3 || !call.operand(0)->shape()->IsArray()) return std::nullopt;
-  const auto dims_of = [&](int64_t i) { return call.operand(i)->shape()->dims(); };
-  for (int64_t i = 0; i < 3; ++i) {
-    const Shape* shape = call.operand(i)->shape();
-    if (!shape->IsArray() || shape->rank() != kRank || !IsFloat(shape->dtype())) {
-      return std::nullopt;
-    }
-  }
-  const std::span<const int64_t> q = dims_of(0), k = dims_of(1), v = dims_of(2);
-  if (q[0] != k[0] || q[3] != k[3] || !std::ranges::equal(k.first(3), v.first(3))) {
-    return std::nullopt;
-  }
-  if (call.shape()->IsTuple() && call.shape()->elements().size() >= 3 &&
-      HasDims(call.shape()->element(0), q) && HasDims(call.shape()->element(1), k) &&
-      HasDims(call.shape()->element(2), v)) {
-    return Attention(call, true);
-  }
-  const std::array<int64_t, kRank> forward = {q[0], q[1], q[2], v[3]};
-  if (!HasDims(FirstArray(call.shape()), forward)) return std::nullopt;
-  return Attention(call, false);
-}
-
 // What a Pallas kernel is called: by the name in its configuration, or by those of its caller.
 enum class KernelKind : uint8_t { kUnknown, kAttention, kGroupedProduct };
 KernelKind KindByName(const Instruction& call) {
@@ -382,8 +350,9 @@ Known Recognise(const Instruction& call) {
     known.flops = Factorisation(call, target);
   } else if (target == kPythonPartitionedTarget) {
     known.product = ProductByRule(call).Find();
-    if (!known.product) {
-      known.product = AttentionByDims(call);
+    const std::optional<AttentionCall> attention = AttentionByDims(call);
+    if (!known.product && attention) {
+      known.product = Attention(call, attention->is_backward);
       known.is_attention = known.product.has_value();
     }
   } else if (std::optional<double> flops = ConfigNumber(call, "flops")) {

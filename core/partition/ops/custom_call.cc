@@ -2,14 +2,17 @@
 #include "ir/custom_call.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "core/op_dims/dim_relation.h"
 #include "core/partition/ops/rules.h"
 #include "core/partition/scope/masking.h"
 #include "core/partition/scope/moving_tiles.h"
+#include "ir/attention_call.h"
 #include "ir/dims.h"
 #include "ir/dimwise_call.h"
 
@@ -272,8 +275,45 @@ class CutByRule {
   std::vector<Tensor> tensors_;
 };
 
+// Attention's rule says of each operand what may be cut, but not that they must be cut alike: by
+// examples and heads, in q, k, v, their gradients and the statistics of rows ([examples, heads,
+// rows]), and nothing else.
+DimRelation RelationOfAttention(const Instruction& call, int64_t heads_dim,
+                                std::span<const Shape* const> results) {
+  constexpr int kExamples = 0, kHeads = 1;
+  const std::span<const int64_t> q = call.operand(0)->shape()->dims();
+  const std::span<const int64_t> k = call.operand(1)->shape()->dims();
+  const std::array<int64_t, 3> statistics = {q[0], q[At(heads_dim)], q[At(3 - heads_dim)]};
+  DimRelation relation;
+  relation.factors = {{q[0]}, {k[At(heads_dim)]}};
+  const auto add = [&](const Shape* shape, std::vector<std::vector<FactorList>>& tensors) {
+    std::vector<FactorList>& dims = tensors.emplace_back();
+    if (!shape->IsArray()) return;
+    const std::span<const int64_t> sizes = shape->dims();
+    const bool has_width =
+        sizes.size() == q.size() && (std::ranges::equal(sizes.first(3), q.first(3)) ||
+                                     std::ranges::equal(sizes.first(3), k.first(3)));
+    const bool is_statistics = std::ranges::equal(sizes, statistics);
+    for (int64_t d = 0; d < shape->rank(); ++d) {
+      const bool is_heads = (has_width && d == heads_dim) || (is_statistics && d == 1);
+      if ((has_width || is_statistics) && (d == 0 || is_heads)) {
+        dims.push_back({is_heads ? kHeads : kExamples});
+        continue;
+      }
+      dims.push_back({static_cast<int>(relation.factors.size())});
+      relation.factors.push_back({sizes[At(d)], FactorKind::kNeedReplication});
+    }
+  };
+  for (const Instruction* operand : call.operands()) add(operand->shape(), relation.operands);
+  for (const Shape* result : results) add(result, relation.results);
+  return relation;
+}
+
 RuleResult ByOwnRule(PartitionContext& rule) {
-  const DimRelation relation = RelationOf(rule.source());
+  const std::optional<AttentionCall> attention = AttentionByDims(rule.source());
+  const DimRelation relation =
+      attention ? RelationOfAttention(rule.source(), attention->heads_dim, rule.ResultShapes())
+                : RelationOf(rule.source());
   const bool has_region = !rule.wanted_leaves().empty() && rule.wanted()->order == nullptr &&
                           rule.wanted()->kind == MeshLayout::Kind::kTiled;
   const auto is_array = [](const Shape* shape) { return shape->IsArray(); };
