@@ -46,14 +46,15 @@ int64_t FastMemory::MostIn(size_t node, StepSpan of_node, StepSpan steps) const 
                                  MostIn(2 * node + 1, {middle + 1, of_node.last}, steps));
 }
 
-void FastMemory::Collect(size_t node, StepSpan of_node, StepSpan steps,
-                         std::vector<uint32_t>& pieces) const {
+void FastMemory::Collect(size_t node, StepSpan of_node, StepSpan steps) const {
   if (steps.first > of_node.last || steps.last < of_node.first) return;
-  pieces.insert(pieces.end(), covering_[node].begin(), covering_[node].end());
+  for (uint32_t piece : covering_[node]) {
+    beside_.emplace_back(pieces_[piece].address, pieces_[piece].address + pieces_[piece].bytes);
+  }
   if (below_[node] == 0) return;
   const uint32_t middle = of_node.first + (of_node.last - of_node.first) / 2;
-  Collect(2 * node, {of_node.first, middle}, steps, pieces);
-  Collect(2 * node + 1, {middle + 1, of_node.last}, steps, pieces);
+  Collect(2 * node, {of_node.first, middle}, steps);
+  Collect(2 * node + 1, {middle + 1, of_node.last}, steps);
 }
 
 int64_t FastMemory::FreeAddress(std::span<const StepSpan> steps, int64_t bytes) const {
@@ -61,14 +62,13 @@ int64_t FastMemory::FreeAddress(std::span<const StepSpan> steps, int64_t bytes) 
   for (const StepSpan& span : steps) {
     if (MostIn(1, all, span) + bytes > capacity_) return -1;
   }
-  std::vector<uint32_t> beside;
-  for (const StepSpan& span : steps) Collect(1, all, span, beside);
-  std::sort(beside.begin(), beside.end(),
-            [&](uint32_t a, uint32_t b) { return pieces_[a].address < pieces_[b].address; });
+  beside_.clear();
+  for (const StepSpan& span : steps) Collect(1, all, span);
+  std::sort(beside_.begin(), beside_.end());
   int64_t address = 0;
-  for (uint32_t piece : beside) {
-    if (pieces_[piece].address - address >= bytes) break;
-    address = std::max(address, pieces_[piece].address + pieces_[piece].bytes);
+  for (const auto& [begin, end] : beside_) {
+    if (begin - address >= bytes) break;
+    address = std::max(address, end);
   }
   return address + bytes <= capacity_ ? address : -1;
 }
@@ -90,11 +90,10 @@ std::vector<bool> FastMemory::Place(const FastMemoryValue& value) {
     const bool is_fetched = i > 0 || value.is_copy;
     const bool is_late = is_fetched && uses[i].first == 0;
     const uint32_t start = uses[i].first - (is_fetched && !is_late ? 1 : 0);
-    // As many uses as there is one address for.
+    // As many uses as there is one address for; often all.
     size_t fits = i, most = is_late ? i : uses.size();
     int64_t address = -1;
-    while (fits < most) {
-      const size_t middle = (fits + most + 1) / 2;
+    for (size_t middle = most; fits < most; middle = (fits + most + 1) / 2) {
       const StepSpan steps = {start, uses[middle - 1].last};
       const int64_t free = FreeAddress({&steps, 1}, value.bytes);
       if (free < 0) {

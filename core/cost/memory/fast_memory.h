@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace gshard {
@@ -56,7 +57,8 @@ class FastMemory {
   void Add(const Piece& piece);
   void AddTo(size_t node, StepSpan of_node, const Piece& piece, uint32_t number);
   int64_t MostIn(size_t node, StepSpan of_node, StepSpan steps) const;
-  void Collect(size_t node, StepSpan of_node, StepSpan steps, std::vector<uint32_t>& pieces) const;
+  // Adds the pieces in these steps to beside_.
+  void Collect(size_t node, StepSpan of_node, StepSpan steps) const;
   std::vector<bool> PlaceWhole(const FastMemoryValue& value);
   // The lowest address that is free in all these steps, or -1.
   int64_t FreeAddress(std::span<const StepSpan> steps, int64_t bytes) const;
@@ -69,6 +71,7 @@ class FastMemory {
   size_t size_ = 1;
   std::vector<int64_t> most_, added_, below_;
   std::vector<std::vector<uint32_t>> covering_;
+  mutable std::vector<std::pair<int64_t, int64_t>> beside_;  // FreeAddress's: first bytes, ends
 };
 
 // In which of its uses each value is there: those first that move most bytes, then in the order
