@@ -29,6 +29,7 @@ def plain(text):
     text = re.sub(r"^machine .*\n?", "", text, flags=re.M)
     text = re.sub(r"^growth .*\n?", "", text, flags=re.M)
     text = re.sub(r"error # at \S+", "error # at #", text)
+    text = re.sub(r"\(# relative, \S+\)", "(# relative, #)", text)  # of which result
     text = re.sub(r"^bash: line \d+: +\d+ ", "bash: ", text, flags=re.M)
     return re.sub(r"[ \t]+", " ", text).strip()
 
