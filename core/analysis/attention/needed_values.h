@@ -16,7 +16,7 @@ namespace gshard {
 
 class NeededValues {
  public:
-  // Edges from an instruction to an operand.
+  // Edges from an instruction to an operand. `is_unneeded` is asked of each: it must be there.
   struct Changes {
     std::function<bool(const Instruction* user, const Instruction* operand)> is_unneeded;
     std::unordered_multimap<const Instruction*, const Instruction*> also_needed;  // user, value

@@ -112,7 +112,7 @@ class FastValues {
   }
 
   void AddCallees(const Instruction* x, int64_t runs) {
-    if (!IsControlFlow(x->opcode()) || x->opcode() == Opcode::kFusion) return;
+    if (!CallsWithOwnMemory(x->opcode())) return;
     const bool is_loop = x->opcode() == Opcode::kWhile;
     const int64_t inner = is_loop ? std::min(kMaxRuns, runs * kTripsOfLoop) : runs;
     for (const Computation* callee : x->called()) {

@@ -7,15 +7,9 @@
 #include "core/cost/memory/fast_values.h"
 #include "core/cost/memory/memory_schedule.h"
 #include "ir/compiled_text.h"
-#include "ir/op_traits.h"
 
 namespace gshard {
 namespace {
-
-// A fusion is one kernel.
-bool CallsWithOwnMemory(Opcode opcode) {
-  return IsControlFlow(opcode) && opcode != Opcode::kFusion;
-}
 
 CalleeFacts FactsOf(const ComputationMemory& analyzed) {
   const BufferGraph& graph = analyzed.graph;
