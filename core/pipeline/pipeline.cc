@@ -81,21 +81,12 @@ void AnnotateRegions(const Module& module,
   }
 }
 
+// Of the computation itself or of the bodies of its loops.
 bool HasBarriers(const Computation& computation) {
   return std::ranges::any_of(computation.instructions(), [](const Instruction* x) {
-    return x->opcode() == Opcode::kOptBarrier;
+    return x->opcode() == Opcode::kOptBarrier ||
+           (x->opcode() == Opcode::kWhile && HasBarriers(*x->called(1)));
   });
-}
-
-// Is the batch split before loops over layers are written out (SplitsInLoops)? Checkpoints that may
-// stay are taken apart by layer first.
-bool WritesOutSplitLoops(const Module& module, const BatchDims& batch,
-                         const PipelineOptions& options, int64_t devices) {
-  const bool drops_barriers = options.remat && *options.remat != Remat::kProgram;
-  const bool has_barriers = std::ranges::any_of(
-      module.computations(), [](const Computation* c) { return HasBarriers(*c); });
-  return devices == 1 && (drops_barriers || !has_barriers) &&
-         SplitsInLoops(module, batch, options.microbatches);
 }
 
 // What the barrier `x` makes of each element of a tuple of arrays.
@@ -120,14 +111,18 @@ void DropBarriers(Module& module, bool keeps) {
       if (!keeps) return x->operand(0);
       return x->shape()->IsTuple() ? BarrierOfEach(x, rewriter.builder()) : x;
     }
-    // A constraint is an annotation like any other: a copy holds it.
-    if (IsCustomCallTo(*x, kShardingTarget) && x->operand_count() == 1) {
-      return rewriter.builder().Add(Opcode::kCopy, {x->operand(0)}, x->shape(), x->name());
-    }
     if (x->opcode() == Opcode::kGetTupleElement && x->operand(0)->opcode() == Opcode::kTuple) {
       return x->operand(0)->operand(x->attributes<GetTupleElementAttributes>().index);
     }
     return x;
+  });
+}
+
+// A constraint is an annotation like any other: a copy holds it.
+void CopyConstrained(Module& module) {
+  RewriteModule(module, [&](Instruction* x, Rewriter& rewriter) -> Instruction* {
+    if (!IsCustomCallTo(*x, kShardingTarget) || x->operand_count() != 1) return x;
+    return rewriter.builder().Add(Opcode::kCopy, {x->operand(0)}, x->shape(), x->name());
   });
 }
 
@@ -154,25 +149,25 @@ Expected<void> WriteOutLayers(Module& module, const BatchDims& batch) {
     return Fail(std::move(written.error()));
   }
   JoinPaddedRows(module);
+  if (HasBarriers(*module.entry())) DropBarriersOfWeights(module, batch.parameters());
   return {};
 }
 
 using LaterStep = std::function<Expected<void>()>;
 
 // Writes out loops over layers, now or by what is returned: when their bodies are split.
-Expected<LaterStep> WriteOutLoops(Module& module, const BatchDims& batch,
-                                  const PipelineOptions& options, int64_t devices) {
+Expected<LaterStep> WriteOutLoops(Module& module, const BatchDims& batch, int64_t microbatches,
+                                  int64_t devices) {
   LaterStep write_out = [&module, &batch] { return WriteOutLayers(module, batch); };
-  if (WritesOutSplitLoops(module, batch, options, devices)) return write_out;
+  if (devices == 1 && SplitsInLoops(module, batch, microbatches)) return write_out;
   if (auto done = write_out(); !done) return Fail(std::move(done.error()));
   return LaterStep();
 }
 
 // What becomes of the step's own checkpoints; decides `remat` where the caller leaves it open.
-void TakeBarriers(Module& module, const BatchDims& batch, std::optional<Remat>& remat) {
+void TakeBarriers(Module& module, std::optional<Remat>& remat) {
   if (!remat) remat = HasBarriers(*module.entry()) ? Remat::kProgram : Remat::kStage;
   DropBarriers(module, remat == Remat::kProgram);
-  if (HasBarriers(*module.entry())) DropBarriersOfWeights(module, batch.parameters());
 }
 
 int64_t DevicesOf(const Module& module) {
@@ -390,11 +385,13 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& giv
   const int64_t devices = DevicesOf(module);
   if (Expected<void> ok = RefuseDeviceSubsets(module, devices); !ok) return Fail(ok.error());
   const Updates updates = FindUpdates(module);
-  const Expected<LaterStep> write_out = WriteOutLoops(module, *batch, options, devices);
+  TakeBarriers(module, plan.options.remat);
+  const Expected<LaterStep> write_out =
+      WriteOutLoops(module, *batch, options.microbatches, devices);
   if (!write_out) return Fail(write_out.error());
   const Expected<ManualRegions> regions = ManualRegions::Hide(module, devices);
   if (!regions) return Fail(regions.error());
-  TakeBarriers(module, *batch, plan.options.remat);
+  CopyConstrained(module);
   const Mesh* mesh = NamedMesh(module);
   auto annotations = TakeAnnotations(module);
   const int64_t shards = ShardsOf(module, *batch, annotations);

@@ -278,16 +278,18 @@ class TextPositions {
   }
   // Does a member need another through values outside?
   bool IsCyclic(const std::vector<const Instruction*>& members) const {
-    std::unordered_set<const Instruction*> inside(members.begin(), members.end()), behind;
-    for (size_t i = of(members.front()); i <= of(members.back()); ++i) {
-      const Instruction* x = list_[i];
-      const bool is_member = inside.find(x) != inside.end();
-      for (const Instruction* operand : x->operands()) {
-        if (behind.find(operand) != behind.end()) {
-          if (is_member) return true;
-          behind.insert(x);
-        } else if (!is_member && inside.find(operand) != inside.end()) {
-          behind.insert(x);
+    enum : uint8_t { kApart, kInside, kBehind };
+    const size_t first = of(members.front());
+    std::vector<uint8_t> is(of(members.back()) - first + 1, kApart);
+    for (const Instruction* member : members) is[of(member) - first] = kInside;
+    for (size_t i = 0; i < is.size(); ++i) {
+      for (const Instruction* operand : list_[first + i]->operands()) {
+        const size_t at = of(operand);
+        if (at < first || is[at - first] == kApart) continue;
+        if (is[i] != kInside) {
+          is[i] = kBehind;
+        } else if (is[at - first] == kBehind) {
+          return true;
         }
       }
     }

@@ -416,7 +416,7 @@ int64_t LayerGraph::HomeOf(const Instruction* weight) const {
 }
 
 void LayerGraph::Summarise() {
-  std::unordered_set<const Instruction*> seen;
+  std::vector<bool> seen(info_.size());  // weights, by id
   for (Instruction* x : module_.entry()->instructions()) {
     Info& info = Of(x);
     if (!info.is_placed) continue;
@@ -436,7 +436,8 @@ void LayerGraph::Summarise() {
     (info.is_forward ? layer.forward_s : layer.backward_s) += info.seconds;
     for (Instruction* operand : x->operands()) {
       Instruction* weight = WeightOf(operand);
-      if (weight != nullptr && seen.insert(weight).second) {
+      if (weight != nullptr && !seen[weight->id()]) {
+        seen[weight->id()] = true;
         layer.weight_bytes += weight->shape()->byte_size();
         layer.parameters += weight->shape()->element_count();
         const int64_t home = stages_ == 1 ? -1 : HomeOf(weight);
