@@ -52,7 +52,7 @@ void AddPricingFlags(const Command& command, EstimateFlags& flags) {
   AddCostOptionFlags(command, flags.cost);
   command.Add("--tiling", flags.tiling,
               "Padding of arrays in memory: none, that of the text's tiled layouts, or tpu: "
-              "T(8,128) where there is none (default: layout)",
+              "T(8,128) where there is none (default: tpu for TPUs from v4 on, else layout)",
               {.type = "none|layout|tpu", .one_of = {"none", "layout", "tpu"}});
   command.Add(
       "--combine-threshold", flags.combine_threshold,
@@ -86,9 +86,9 @@ Expected<Chip> ReadChipFile(const std::string& path) {
 
 CostOptions CostOptionsFor(const EstimateFlags& flags) {
   CostOptions options = ReadCostOptions(flags.cost);
-  options.tiling = flags.tiling == "none"  ? Tiling::kDense
-                   : flags.tiling == "tpu" ? Tiling::kTpu
-                                           : Tiling::kLayout;
+  if (flags.tiling == "none") options.tiling = Tiling::kDense;
+  if (flags.tiling == "layout") options.tiling = Tiling::kLayout;
+  if (flags.tiling == "tpu") options.tiling = Tiling::kTpu;
   if (!flags.combine_threshold.empty()) {
     options.combine_bytes = ByteSizeOf("--combine-threshold", flags.combine_threshold);
   }

@@ -33,7 +33,7 @@ struct EstimateFlags {
   std::string partitioned;  // "yes", "no"; empty: found out
   ChipFlags chip;
   CostOptionFlags cost;
-  std::string tiling = "layout";
+  std::string tiling;  // "none", "layout", "tpu"; empty: the chip's
   std::string combine_threshold;
   bool as_xla = false;      // partitioned with the collectives of XLA's partitioner
   bool beside_xla = false;  // not a flag: Estimate::as_xla is wanted

@@ -334,13 +334,14 @@ MemoryOptions MemoryOptionsOf(const Chip& chip) {
   options.host_copies_start_early = options.all_reduces_in_place;
   // Seen of the compilers of v4, v5e, v5p and v6e; GPipe's table of TPU v3 leaves no room for it.
   options.donations_wait = options.all_reduces_in_place && chip.overlaps_collectives;
+  if (options.donations_wait) options.tiling = Tiling::kTpu;
   if (chip.all_reduce_combine_bytes > 0) options.combine_bytes = chip.all_reduce_combine_bytes;
   return options;
 }
 
 MemoryOptions MemoryOptionsOf(const Chip& chip, const CostOptions& options) {
   MemoryOptions memory = MemoryOptionsOf(chip);
-  memory.tiling = options.tiling;
+  memory.tiling = options.tiling.value_or(memory.tiling);
   memory.fuse_attention = options.fuse_attention;
   if (options.combine_bytes > 0) memory.combine_bytes = options.combine_bytes;
   return memory;

@@ -154,7 +154,7 @@ struct CostOptions {
   // Mesh axis -> physical dims of the chip's network, "x+y"; axes not named take the default.
   std::map<std::string, std::string> mesh_map;
   // Options of the memory model that replace those that follow from the chip.
-  Tiling tiling = Tiling::kLayout;
+  std::optional<Tiling> tiling;
   // MemoryOptions::combine_bytes: independent all-reduces become one up to so many bytes. 0: as the
   // chip's compiler does. Times are those of the collectives as the text has them.
   int64_t combine_bytes = 0;

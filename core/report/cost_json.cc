@@ -27,6 +27,7 @@ Json AtPeakRows(const Module& module, const MemoryReport& memory, size_t top) {
     rows.Append({{"name", buffer.instruction->name()},
                  {"leaf", buffer.leaf},
                  {"bytes", buffer.bytes},
+                 {"dense_bytes", DenseBytes(buffer)},
                  {"class", BufferClassName(buffer.kind)},
                  {"shape", ToString(buffer.shape, false)},
                  {"stored_as", buffer.is_rounded ? "bf16" : ""},

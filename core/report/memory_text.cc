@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/cost/memory/buffer_size.h"
 #include "core/report/quantity_text.h"
 #include "ir/metadata.h"
 
@@ -20,8 +21,12 @@ std::string LeafName(const LiveBuffer& row) {
 
 // "f32[512,2048] of f32[4096,2048] [data, _], replicated though model was free".
 std::string TensorText(const LiveBuffer& row) {
+  constexpr double kWorthTelling = 1.1;
   std::string text = ToString(row.shape, false);
   if (row.is_rounded) text += " kept as bf16";
+  const double padding = static_cast<double>(row.bytes) / static_cast<double>(DenseBytes(row));
+  if (row.shape->IsArray() && padding >= kWorthTelling)
+    text += fmt::format(" padded {:.1f}x", padding);
   if (row.global_shape == nullptr) return text;
   if (row.global_shape->bare() != row.shape->bare())
     text += " of " + ToString(row.global_shape, false);
@@ -71,6 +76,11 @@ const Instruction* BufferPlaces::Nearest(const Instruction& x, bool is_user) con
     }
   }
   return nullptr;
+}
+
+int64_t DenseBytes(const LiveBuffer& buffer) {
+  const int64_t bytes = BufferBytes(buffer.shape, Tiling::kDense);
+  return std::max<int64_t>(1, buffer.is_rounded ? bytes / 2 : bytes);
 }
 
 std::string VerdictText(const MemoryReport& report) {

@@ -2,6 +2,7 @@
 #ifndef GSHARD_CORE_REPORT_MEMORY_TEXT_H_
 #define GSHARD_CORE_REPORT_MEMORY_TEXT_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -14,6 +15,9 @@ namespace gshard {
 // "fits tpu-v3 (16 GiB): 11.8 GiB", "does NOT fit: over by 51.5 GiB (67.5 GiB; tpu-v3 has 16 GiB)".
 // Empty without a limit.
 std::string VerdictText(const MemoryReport& report);
+
+// Bytes of a buffer's elements, without the padding of tiles; at least 1.
+int64_t DenseBytes(const LiveBuffer& buffer);
 
 // Source lines of what is alive at the peak. Its module must stay.
 class BufferPlaces {

@@ -89,9 +89,21 @@ Role RoleOf(const Instruction* x) {
   return is_free ? Role::kFree : Role::kOpaque;
 }
 
-// Is x the array that `user` updates in place?
+// Does x add one element to each row of an array of one value, as gradients of what takes one
+// element of each row do? Compilers for TPUs compare positions with the indices.
+bool ComparesPositions(const Instruction* x) {
+  if (x->opcode() != Opcode::kScatter || !x->shape()->IsArray()) return false;
+  const Instruction* array = x->operand(0);
+  if (array->opcode() != Opcode::kBroadcast || array->operand(0)->shape()->rank() != 0) return false;
+  const auto& scatter = x->attributes<ScatterAttributes>();
+  if (!scatter.update_window_dims.empty()) return false;
+  int64_t rows = 1;
+  for (const int64_t dim : scatter.input_batching_dims) rows *= x->shape()->dim(dim);
+  return x->operand(2)->shape()->element_count() == rows;
+}
+
+// Is x the array that `user`, an update, updates in place?
 bool IsUpdatedBy(const Instruction* user, const Instruction* x) {
-  if (RoleOf(user) != Role::kUpdate) return false;
   int64_t arrays = user->opcode() == Opcode::kScatter ? (user->operand_count() - 1) / 2 : 1;
   for (int64_t i = 0; i < arrays; ++i) {
     if (user->operand(i) == x) return true;
@@ -223,6 +235,12 @@ class FusionBuilder {
   }
 
   bool IsAlias(const Instruction* x) const { return gshard::IsAlias(x, options_.is_compiled); }
+  Role RoleHere(const Instruction* x) const {
+    return options_.fuses_more && ComparesPositions(x) ? Role::kElementwise : RoleOf(x);
+  }
+  bool Updates(const Instruction* user, const Instruction* x) const {
+    return RoleHere(user) == Role::kUpdate && IsUpdatedBy(user, x);
+  }
 
   // The kernels that compute x; empty: none.
   KernelList KernelsOf(const Instruction* x) const {
@@ -247,7 +265,7 @@ class FusionBuilder {
     for (const Instruction* user : users_.of(x)) {
       if (user->shape()->IsArray() && model_.IsSpared(user)) continue;
       const KernelList theirs = KernelsOf(user);
-      if (theirs.empty() || IsUpdatedBy(user, x)) add(kOutside);
+      if (theirs.empty() || Updates(user, x)) add(kOutside);
       for (int32_t kernel : theirs) add(kernel);
     }
     if (kernels.empty() && !users_.of(x).empty()) add(kOutside);  // attention reads it
@@ -262,7 +280,7 @@ class FusionBuilder {
     }
     if ((x->shape()->IsArray() && model_.IsSpared(x)) || IsOnHost(x)) return;
     const bool is_alias = IsAlias(x);
-    const Role role = is_alias ? Role::kFree : RoleOf(x);
+    const Role role = is_alias ? Role::kFree : RoleHere(x);
     if (role == Role::kBoundary) return;
     if (role == Role::kFree) {
       if (!is_alias) return;
@@ -347,6 +365,7 @@ class FusionBuilder {
   // Fuses x into the kernels of its users if they take it.
   bool CanFuse(const Instruction* x, Role role) {
     if (!x->shape()->IsArray() || !MayJoinCalls(x, role)) return false;
+    if (options_.fuses_more && x->opcode() == Opcode::kGather) return false;
     const KernelList kernels = KernelsOfUsers(x);
     if (kernels.empty()) return false;
     if (kernels[0] == kOutside) return JoinsReader(x, role, kernels);
@@ -448,7 +467,7 @@ class FusionBuilder {
       if (std::find(seen.begin(), seen.end(), value) != seen.end()) continue;
       if (seen.size() == kMaxChain) return INT64_MAX;
       seen.push_back(value);
-      const Role role = IsAlias(value) ? Role::kElementwise : RoleOf(value);
+      const Role role = IsAlias(value) ? Role::kElementwise : RoleHere(value);
       const bool is_small = value->shape()->IsArray() && 8 * value->shape()->byte_size() <= made;
       if (!is_small && (role == Role::kElementwise || value->opcode() == Opcode::kBroadcast)) {
         pending.insert(pending.end(), value->operands().begin(), value->operands().end());
@@ -488,7 +507,7 @@ class FusionBuilder {
   bool JoinsReader(const Instruction* x, Role role, KernelList kernels) {
     if (!options_.fuses_more || kernels.size() < 2) return false;
     for (const Instruction* user : users_.of(x)) {
-      const bool is_outside = KernelsOf(user).empty() || IsUpdatedBy(user, x);
+      const bool is_outside = KernelsOf(user).empty() || Updates(user, x);
       if (is_outside && Needs(kernels.back(), user)) return false;
     }
     return JoinsFirstUser(x, role, kernels);
@@ -614,6 +633,10 @@ class FusionBuilder {
                                       draft.root_role != Role::kUpdate);
     }
     if (role == Role::kMovement && !options_.fuses_movement) return false;
+    if (options_.fuses_more && draft.kernel.root->opcode() == Opcode::kScatter &&
+        draft.root_role == Role::kUpdate) {
+      return role == Role::kCheap;
+    }
     switch (draft.root_role) {
       case Role::kElementwise:
       case Role::kMovement:

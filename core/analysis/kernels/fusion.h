@@ -45,8 +45,9 @@ struct FusionOptions {
   // What lies on the host is no kernel's; null: nothing is known. Lives as long as the model.
   const HostMemory* host = nullptr;
   // As the compilers of TPU v4 and later: what a chain of elementwise operations starts at counts
-  // as what its value is made of, not the values on the way; products cast weights themselves; and
-  // what is in memory anyway is written by the first kernel that computes with it.
+  // as what its value is made of, not the values on the way; products cast weights themselves;
+  // what is in memory anyway is written by the first kernel that computes with it; and gathers and
+  // scatters are kernels of their own, which read and write memory.
   bool fuses_more = false;
   // Elementwise operations of a model are fused only with those of the same function of a library
   // (jit(silu)), where they are of none with those that compute a function of one array (gelu; its

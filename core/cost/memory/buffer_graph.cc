@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "core/cost/memory/in_place.h"
+#include "core/cost/memory/minor_dims.h"
 #include "ir/async_sugar.h"
 #include "ir/custom_call.h"
 #include "ir/dims.h"
@@ -31,6 +32,9 @@ class GraphBuilder {
                const BufferGraphOptions& options, const FactsOfCallees& facts)
       : computation_(computation), options_(options), facts_(facts) {
     if (!options.is_scheduled) fusion_.emplace(computation, users, options.fusion);
+    if (!options.is_scheduled && options.tiling == Tiling::kTpu) {
+      minor_dims_.emplace(computation, users);
+    }
     for (const Instruction* x : computation.instructions()) {
       first_id_ = std::min(first_id_, x->id());
       last_id_ = std::max(last_id_, x->id());
@@ -101,7 +105,9 @@ class GraphBuilder {
 
   void AddNew(const Instruction* x, int64_t leaf, const Shape* shape) {
     auto buffer = static_cast<uint32_t>(graph_.buffers.size());
-    int64_t bytes = BufferBytes(shape, options_.tiling);
+    const bool is_constrained = minor_dims_ && shape == x->shape();
+    const MinorDims minor = is_constrained ? minor_dims_->Of(x) : MinorDims();
+    int64_t bytes = BufferBytes(shape, options_.tiling, minor);
     if (fusion_ && fusion_->IsRounded(x)) bytes = bytes / 2 + bytes % 2;
     if (IsImmediate(x) || IsInFastMemory(shape)) bytes = 0;
     if (IsSpared(x, leaf) || IsOnHost(x, leaf, shape) != options_.counts_host) bytes = 0;
@@ -508,6 +514,7 @@ class GraphBuilder {
   const BufferGraphOptions& options_;
   const FactsOfCallees& facts_;
   std::optional<FusionModel> fusion_;
+  std::optional<ComputationMinorDims> minor_dims_;  // of a TPU's program
   std::unordered_set<const Instruction*> results_;  // elements of a root tuple
   uint32_t first_id_ = UINT32_MAX, last_id_ = 0;
   std::vector<PlaceOf> places_;  // by instruction id

@@ -33,6 +33,13 @@ int64_t CappedProduct(int64_t a, int64_t b) {
   return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
 }
 
+// Unbounded ones as 1.
+std::vector<int64_t> KnownDims(const Shape* shape) {
+  std::vector<int64_t> dims(shape->dims().begin(), shape->dims().end());
+  for (int64_t& dim : dims) dim = dim < 0 ? 1 : dim;
+  return dims;
+}
+
 // The dims in physical order, the most minor last; unbounded ones as 1.
 std::vector<int64_t> PhysicalDims(const Shape* shape) {
   std::vector<int64_t> dims;
@@ -68,30 +75,49 @@ int64_t PowerOfTwoUpTo(int64_t size, int64_t least, int64_t most) {
   return tile;
 }
 
-// Elements with the padding of a TPU's T(8,128), fewer rows for narrow arrays, in the order of dims
-// that pads least; vectors have tiles of 128 to 1024 elements.
-int64_t ElementsInTpuTiles(const std::vector<int64_t>& dims) {
-  if (dims.empty()) return 1;
-  if (dims.size() == 1) {
-    std::vector<int64_t> padded = dims;
-    PadToTiles(padded, {PowerOfTwoUpTo(dims[0], 128, 1024)});
-    return padded[0];
-  }
-  int64_t least = INT64_MAX;
-  for (size_t minor = 0; minor < dims.size(); ++minor) {
-    for (size_t second = 0; second < dims.size(); ++second) {
-      if (second == minor) continue;
-      std::vector<int64_t> order = {dims[second], dims[minor]};
-      PadToTiles(order, {PowerOfTwoUpTo(dims[second], 1, 8), 128});
-      for (size_t d = 0; d < dims.size(); ++d)
-        if (d != minor && d != second) order.push_back(dims[d]);
-      least = std::min(least, ElementsOf(order));
+int64_t PaddedTo(int64_t size, int64_t tile) {
+  return CappedProduct(size / tile + (size % tile != 0), tile);
+}
+
+bool MayBe(uint32_t dims, size_t dim) { return dim >= 32 || (dims >> dim & 1) != 0; }
+
+struct TiledOrder {
+  size_t minor = 0, second = 0;
+  int64_t elements = INT64_MAX;
+};
+
+// The order that pads least to a TPU's T(8,128), fewer rows for narrow arrays.
+TiledOrder LeastPaddedOrder(const std::vector<int64_t>& dims, MinorDims may_be) {
+  TiledOrder least;
+  for (size_t minor = dims.size(); minor-- > 0;) {
+    if (!MayBe(may_be.first, minor)) continue;
+    for (size_t second = dims.size(); second-- > 0;) {
+      if (second == minor || !MayBe(may_be.second, second)) continue;
+      int64_t elements = CappedProduct(PaddedTo(dims[minor], 128),
+                                       PaddedTo(dims[second], PowerOfTwoUpTo(dims[second], 1, 8)));
+      for (size_t d = 0; d < dims.size(); ++d) {
+        if (d != minor && d != second) elements = CappedProduct(elements, dims[d]);
+      }
+      if (elements < least.elements) least = {minor, second, elements};
     }
   }
   return least;
 }
 
+// Elements with the padding of a TPU; vectors have tiles of 128 to 1024 elements.
+int64_t ElementsInTpuTiles(const std::vector<int64_t>& dims, MinorDims may_be) {
+  if (dims.empty()) return 1;
+  if (dims.size() == 1) return PaddedTo(dims[0], PowerOfTwoUpTo(dims[0], 128, 1024));
+  return LeastPaddedOrder(dims, may_be).elements;
+}
+
 }  // namespace
+
+MinorDims LeastPadded(const Shape* shape, MinorDims may_be) {
+  if (!shape->IsArray() || shape->rank() < 2 || shape->rank() > 32) return may_be;
+  const TiledOrder least = LeastPaddedOrder(KnownDims(shape), may_be);
+  return {uint32_t{1} << least.minor, uint32_t{1} << least.second};
+}
 
 bool IsInFastMemory(const Shape* leaf) {
   if (!leaf->IsArray() || leaf->layout() == nullptr) return false;
@@ -99,7 +125,7 @@ bool IsInFastMemory(const Shape* leaf) {
   return tail.find("S(1)") != std::string_view::npos || tail.find("S(3)") != std::string_view::npos;
 }
 
-int64_t BufferBytes(const Shape* leaf, Tiling tiling) {
+int64_t BufferBytes(const Shape* leaf, Tiling tiling, MinorDims minor) {
   if (leaf->kind() == ShapeKind::kBuffer) leaf = leaf->element(0);
   if (!leaf->IsArray()) return 0;
   std::string_view tail = leaf->layout() != nullptr ? leaf->layout()->tail : std::string_view();
@@ -107,11 +133,15 @@ int64_t BufferBytes(const Shape* leaf, Tiling tiling) {
                                [](int64_t dim) { return dim == Shape::kUnbounded; });
   if (!unbounded && (tiling == Tiling::kDense || (tiling == Tiling::kLayout && tail.empty())))
     return std::clamp<int64_t>(leaf->byte_size(), 0, kMaxBytes);
-  std::vector<int64_t> dims = PhysicalDims(leaf);
   std::vector<int64_t> tile = tiling == Tiling::kDense ? std::vector<int64_t>() : FirstTile(tail);
-  PadToTiles(dims, tile);
-  int64_t elements =
-      tiling == Tiling::kTpu && tile.empty() ? ElementsInTpuTiles(dims) : ElementsOf(dims);
+  int64_t elements = 0;
+  if (tiling == Tiling::kTpu && tile.empty()) {
+    elements = ElementsInTpuTiles(KnownDims(leaf), minor);
+  } else {
+    std::vector<int64_t> dims = PhysicalDims(leaf);
+    PadToTiles(dims, tile);
+    elements = ElementsOf(dims);
+  }
   int64_t bits = CappedProduct(elements, DTypeBits(leaf->dtype()));
   return std::clamp<int64_t>(bits / 8 + (bits % 8 != 0), 0, kMaxBytes);
 }

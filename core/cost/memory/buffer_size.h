@@ -18,9 +18,20 @@ enum class Tiling : uint8_t {
   kTpu,     // those, and T(8,128), in the order of dims that pads least, where there are none
 };
 
+// Dims that may be the most minor of an array, and those that may be the next, by bit.
+struct MinorDims {
+  uint32_t first = ~uint32_t{0}, second = ~uint32_t{0};
+  bool IsFree() const { return (first & second) == ~uint32_t{0}; }
+};
+
+// Those two of the dims that pad an array least; of anything but an array of two dims and more as
+// given.
+MinorDims LeastPadded(const Shape* shape, MinorDims may_be);
+
 // Of anything but a tuple, in whichever memory. Sizes are capped at 2^46 bytes, so that sums of
-// them do not overflow. An unbounded dimension counts as none.
-int64_t BufferBytes(const Shape* leaf, Tiling tiling);
+// them do not overflow. An unbounded dimension counts as none. `minor` is for kTpu where the text
+// has no tile.
+int64_t BufferBytes(const Shape* leaf, Tiling tiling, MinorDims minor = {});
 
 // True if a layout of a compiled text puts the array into the chip's fast memory, `S(1)` or, on a
 // TPU v4, `S(3)`: it is not in the memory that a program has to fit, and reading it is no traffic.

@@ -343,6 +343,37 @@ ENTRY e {
   }
 }
 
+TEST_CASE("Compilers of newer TPUs give gathers and scatters kernels of their own", "[fusion]") {
+  const char* body = R"(
+  x = f32[64,64] parameter(0)
+  ids = s32[32,1] parameter(1)
+  rows = f32[32,64] gather(x, ids), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,64}
+  n = f32[32,64] negate(rows)
+  zero = f32[] constant(0)
+  zeros = f32[64,64] broadcast(zero), dimensions={}
+  ROOT sums = f32[64,64] scatter(zeros, ids, n), to_apply=add, update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1)";
+  CHECK(KernelsOf(body, kTpu) == "zeros, rows+n+sums");
+  FusionOptions newer = kTpu;
+  newer.fuses_more = true;
+  CHECK(KernelsOf(body, newer) == "rows, n, zeros, sums");
+}
+
+TEST_CASE("One element added to each row of zeros is a comparison of positions on newer TPUs",
+          "[fusion]") {
+  const char* body = R"(
+  p = f32[8,1000] parameter(0)
+  labels = s32[8,1] parameter(1)
+  one = f32[8] parameter(2)
+  zero = f32[] constant(0)
+  zeros = f32[8,1000] broadcast(zero), dimensions={}
+  picked = f32[8,1000] scatter(zeros, labels, one), to_apply=add, update_window_dims={}, inserted_window_dims={1}, input_batching_dims={0}, scatter_indices_batching_dims={0}, scatter_dims_to_operand_dims={1}, index_vector_dim=1
+  ROOT g = f32[8,1000] subtract(p, picked))";
+  CHECK(KernelsOf(body, kTpu) == "zeros, picked, g");
+  FusionOptions newer = kTpu;
+  newer.fuses_more = true;
+  CHECK(KernelsOf(body, newer) == "zeros+picked+g");
+}
+
 TEST_CASE("A compiler's output is fused already", "[fusion]") {
   FusionOptions options = kTpu;
   options.is_compiled = true;

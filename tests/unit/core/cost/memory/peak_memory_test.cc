@@ -4,7 +4,9 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 #include <string>
+#include <vector>
 
+#include "core/cost/memory/minor_dims.h"
 #include "tests/unit/core/propagation/propagated.h"
 
 namespace gshard {
@@ -279,6 +281,57 @@ TEST_CASE("Tiled layouts are padded", "[cost][memory]") {
   CHECK(bytes("f32[100]", Tiling::kTpu) == 128 * 4);
   CHECK(bytes("f32[]", Tiling::kTpu) == 4);
   CHECK(bytes("f32[64,16]{1,0:S(5)}", Tiling::kLayout) == 64 * 16 * 4);
+}
+
+// "v=BYTES" of what the entry makes, on a TPU, for values whose padding the order of dims decides.
+std::string TpuBytes(const std::string& body, const std::vector<std::string>& names) {
+  auto module = Parsed(
+      "HloModule m\nadd { l0 = f32[] parameter(0) l1 = f32[] parameter(1) ROOT c = f32[] add(l0, "
+      "l1) }\nENTRY e {\n" +
+      body + "}");
+  const Users users(*module);
+  const ComputationMinorDims minor(*module->entry(), users);
+  std::string text;
+  for (const std::string& name : names) {
+    for (const Instruction* x : module->entry()->instructions()) {
+      if (x->name() != name) continue;
+      const int64_t bytes = BufferBytes(x->shape(), Tiling::kTpu, minor.Of(x));
+      text += (text.empty() ? "" : " ") + name + "=" + std::to_string(bytes);
+    }
+  }
+  return text;
+}
+
+TEST_CASE("Rows that gathers and scatters address lie along the lanes", "[cost][memory]") {
+  // 16 numbers a row take 128; the table, an argument, and what is added up elsewhere do not.
+  CHECK(TpuBytes(R"(
+  table = f32[1024,16] parameter(0)
+  ids = s32[256,1] parameter(1)
+  made = f32[1024,16] negate(table)
+  rows = f32[256,16] gather(made, ids), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,16}
+  zero = f32[] constant(0)
+  zeros = f32[1024,16] broadcast(zero), dimensions={}
+  sums = f32[1024,16] scatter(zeros, ids, rows), to_apply=add, update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1
+  ROOT next = f32[1024,16] add(table, sums))",
+                 {"table", "made", "rows", "sums", "next"}) ==
+        "table=65536 made=524288 rows=131072 sums=524288 next=65536");
+}
+
+TEST_CASE("Batch dims of products and spatial dims of convolutions are major", "[cost][memory]") {
+  // 27 of the lanes, 16 of the sublanes; a slice keeps the order, in which 1 takes 128.
+  CHECK(TpuBytes(R"(
+  x = f32[512,27,16] parameter(0)
+  z = f32[512,27,16] negate(x)
+  p = f32[512,27,27] dot(z, z), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={2}
+  ROOT s = f32[512,1,16] slice(z), slice={[0:512], [3:4], [0:16]})",
+                 {"x", "z", "p", "s"}) == "x=884736 z=4194304 p=8388608 s=4194304");
+  // Examples and features are minor: 24 features on the sublanes, 64 examples on the lanes.
+  CHECK(TpuBytes(R"(
+  x = bf16[64,16,16,24] parameter(0)
+  w = bf16[3,3,24,24] parameter(1)
+  y = bf16[64,16,16,24] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f
+  ROOT z = bf16[64,16,16,24] negate(y))",
+                 {"y", "z"}) == "y=1572864 z=1572864");
 }
 
 }  // namespace
