@@ -126,6 +126,13 @@ void CopyConstrained(Module& module) {
   });
 }
 
+// Constraints of regions are theirs.
+Expected<ManualRegions> HideRegions(Module& module, int64_t devices) {
+  Expected<ManualRegions> regions = ManualRegions::Hide(module, devices);
+  if (regions) CopyConstrained(module);
+  return regions;
+}
+
 // A barrier would make another weight of a weight.
 void DropBarriersOfWeights(Module& module, const std::unordered_set<int64_t>& data) {
   std::unordered_set<const Instruction*> examples;
@@ -386,12 +393,10 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& giv
   if (Expected<void> ok = RefuseDeviceSubsets(module, devices); !ok) return Fail(ok.error());
   const Updates updates = FindUpdates(module);
   TakeBarriers(module, plan.options.remat);
-  const Expected<LaterStep> write_out =
-      WriteOutLoops(module, *batch, options.microbatches, devices);
+  const auto write_out = WriteOutLoops(module, *batch, options.microbatches, devices);
   if (!write_out) return Fail(write_out.error());
-  const Expected<ManualRegions> regions = ManualRegions::Hide(module, devices);
+  const Expected<ManualRegions> regions = HideRegions(module, devices);
   if (!regions) return Fail(regions.error());
-  CopyConstrained(module);
   const Mesh* mesh = NamedMesh(module);
   auto annotations = TakeAnnotations(module);
   const int64_t shards = ShardsOf(module, *batch, annotations);

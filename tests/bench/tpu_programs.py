@@ -1,4 +1,5 @@
-"""Peak memory and kernels' times of small programs: XLA's compiler for TPUs beside ours (tpu_program_list.py).
+"""Peak memory and kernels' times of small programs: XLA's compiler for TPUs beside ours (tpu_program_list.py and
+tpu_user_programs.py).
 
     python3 tests/bench/tpu_programs.py --gshard build/ci/cmd/gshard-cost [--only REGEX] [--keep DIR] [--compiled] [--json FILE]
 
@@ -29,13 +30,18 @@ CLASSES = ("dot", "attention", "movement", "other")
 FIELDS = ("argument", "output", "alias", "temp", "host_temp")
 
 
+def all_programs():
+    import tpu_program_list
+    import tpu_user_programs
+    return tpu_program_list.PROGRAMS + tpu_user_programs.PROGRAMS
+
+
 def compile_one(name, directory):
     """Writes step.mlir, compiled.txt and memory.json of the program."""
     import jax
     import numpy
     from jax.experimental import topologies
-    import tpu_program_list
-    _, topology, mesh, build = next(p for p in tpu_program_list.PROGRAMS if p[0] == name)
+    _, topology, mesh, build = next(p for p in all_programs() if p[0] == name)
     names, sizes = zip(*[(axis.split("=")[0], int(axis.split("=")[1])) for axis in mesh.split(",")])
     # A v4 chip is one device, as its users have it.
     options = {"chip_config_name": "megacore"} if topology.startswith("v4") else {}
@@ -70,7 +76,7 @@ def cost(gshard, path, chip, *flags):
 def compare(gshard, number, program, directory):
     name, topology = program[:2]
     chip = CHIPS[topology.split(":")[0]]
-    ours, text = cost(gshard, directory / "step.mlir", chip, "--tiling", "tpu"), cost(gshard, directory / "compiled.txt", chip)
+    ours, text = cost(gshard, directory / "step.mlir", chip), cost(gshard, directory / "compiled.txt", chip)
     if ours is None:
         sys.exit(1)
     memory = json.loads((directory / "memory.json").read_text())
@@ -122,9 +128,8 @@ def main():
     if arguments.compile:
         compile_one(arguments.compile, place(arguments.compile))
         return
-    import tpu_program_list
     rows = []
-    for number, program in enumerate(tpu_program_list.PROGRAMS, 1):
+    for number, program in enumerate(all_programs(), 1):
         if not re.search(arguments.only, program[0]):
             continue
         directory = place(program[0])
