@@ -6,6 +6,7 @@
 #include <span>
 
 #include "ir/attributes.h"
+#include "ir/dims.h"
 #include "ir/op_traits.h"
 
 namespace gshard {
@@ -13,11 +14,7 @@ namespace {
 
 constexpr int64_t kMaxRank = 32;  // bits of a mask
 
-uint32_t BitOf(int64_t dim) { return uint32_t{1} << dim; }
-
-bool Contains(std::span<const int64_t> dims, int64_t dim) {
-  return std::ranges::find(dims, dim) != dims.end();
-}
+uint32_t BitOf(int64_t dim) { return dim < kMaxRank ? uint32_t{1} << dim : 0; }
 
 bool IsTiled(const Instruction* x) {
   return x->shape()->IsArray() && x->shape()->rank() > 1 && x->shape()->rank() <= kMaxRank;
@@ -45,8 +42,8 @@ MinorDims OutsideBatch(const Shape* shape, std::span<const int64_t> batch) {
 
 // Of a convolution's operand or result: its examples and features, or a kernel's features.
 MinorDims Features(const Shape* shape, int64_t a, int64_t b) {
-  return shape->rank() <= kMaxRank ? MinorDims{BitOf(a) | BitOf(b), BitOf(a) | BitOf(b)}
-                                   : MinorDims{};
+  const uint32_t features = BitOf(a) | BitOf(b);
+  return shape->rank() <= kMaxRank ? MinorDims{features, features} : MinorDims{};
 }
 
 // Are the dims of x those of its first operand?
