@@ -201,7 +201,8 @@ def without_metadata(text):
 # --- machines
 
 def chip_file(folder, base, **changes):
-    path = os.path.join(folder, base + "".join(f"_{key}" for key in sorted(changes)) + ".json")
+    named = "".join(f"_{key}" + (f"={value}" if isinstance(value, int) else "") for key, value in sorted(changes.items()))
+    path = os.path.join(folder, base + named + ".json")
     if not os.path.exists(path):
         with open(path + ".part", "w") as file:
             json.dump({"base": base, "name": "changed", **changes}, file)
@@ -343,6 +344,15 @@ class Relations:
     def more_memory(self, p):
         bigger = self.changed(p.text, hbm_bytes=2 * self.base["tpu-v5e"]["hbm_bytes"])
         return same(price(p.text), bigger) or ("" if bigger["fits"] >= price(p.text)["fits"] else "it fits no longer")
+
+    def fast_memory_has_room(self, p):
+        """What fast memory takes from the peak, it has room for."""
+        peak = lambda room: self.changed(p.text, fast_memory_bytes=room)["memory"]["peak_bytes"]
+        without = peak(1)
+        for room in (without // 16, without // 4):
+            if (taken := without - peak(room)) > room:
+                return f"{taken} bytes of the peak are in a fast memory of {room}"
+        return ""
 
     def work_is_the_programs(self, p):
         return same(price(p.text), price(p.text, chip="tpu-v5p"), ("flops", "sent"))

@@ -73,20 +73,21 @@ int64_t FastMemory::FreeAddress(std::span<const StepSpan> steps, int64_t bytes) 
   return address + bytes <= capacity_ ? address : -1;
 }
 
-std::vector<bool> FastMemory::PlaceWhole(const FastMemoryValue& value) {
+std::vector<FastUse> FastMemory::PlaceWhole(const FastMemoryValue& value) {
   const int64_t address = FreeAddress(value.uses, value.bytes);
   if (address >= 0) {
     for (const StepSpan& steps : value.uses) Add({steps, address, value.bytes});
   }
-  return std::vector<bool>(value.uses.size(), address >= 0);
+  return std::vector<FastUse>(value.uses.size(),
+                              address >= 0 ? FastUse::kStays : FastUse::kElsewhere);
 }
 
-std::vector<bool> FastMemory::Place(const FastMemoryValue& value) {
+std::vector<FastUse> FastMemory::Place(const FastMemoryValue& value) {
   if (value.is_whole) return PlaceWhole(value);
   const std::vector<StepSpan>& uses = value.uses;
-  std::vector<bool> is_there;
-  while (is_there.size() < uses.size()) {
-    const size_t i = is_there.size();
+  std::vector<FastUse> places;
+  while (places.size() < uses.size()) {
+    const size_t i = places.size();
     const bool is_fetched = i > 0 || value.is_copy;
     const bool is_late = is_fetched && uses[i].first == 0;
     const uint32_t start = uses[i].first - (is_fetched && !is_late ? 1 : 0);
@@ -104,25 +105,28 @@ std::vector<bool> FastMemory::Place(const FastMemoryValue& value) {
       }
     }
     if (address >= 0) Add({{start, uses[fits - 1].last}, address, value.bytes});
-    is_there.resize(std::max(fits, i + 1), address >= 0);
+    places.push_back(address < 0  ? FastUse::kElsewhere
+                     : is_fetched ? FastUse::kFetched
+                                  : FastUse::kStays);
+    places.resize(std::max(fits, i + 1), FastUse::kStays);
   }
-  return is_there;
+  return places;
 }
 
 void FastMemory::Reserve(StepSpan steps, int64_t bytes) {
   if (bytes > 0) Add({steps, 0, bytes});
 }
 
-std::vector<std::vector<bool>> PlaceBestFirst(FastMemory& memory,
-                                              std::span<const FastMemoryValue> values) {
+std::vector<std::vector<FastUse>> PlaceBestFirst(FastMemory& memory,
+                                                 std::span<const FastMemoryValue> values) {
   std::vector<uint32_t> order(values.size());
   std::iota(order.begin(), order.end(), 0U);
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
     return values[a].moved_bytes > values[b].moved_bytes;
   });
-  std::vector<std::vector<bool>> is_there(values.size());
-  for (uint32_t i : order) is_there[i] = memory.Place(values[i]);
-  return is_there;
+  std::vector<std::vector<FastUse>> places(values.size());
+  for (uint32_t i : order) places[i] = memory.Place(values[i]);
+  return places;
 }
 
 }  // namespace gshard

@@ -32,15 +32,19 @@ struct FastMemoryValue {
   bool is_whole = false;
 };
 
+// Where a value is in one of its uses: in the other memory; in fast memory, having been fetched for
+// this use; there since it was made or since the use before.
+enum class FastUse : uint8_t { kElsewhere, kFetched, kStays };
+
 class FastMemory {
  public:
   // Of a program of so many steps.
   FastMemory(size_t steps, int64_t capacity);
 
-  // Gives a value the lowest address that is free; returns in which of its uses it is there. It
-  // stays from one use to the next where there is room, else it is given up and fetched again, a
-  // step before the use.
-  std::vector<bool> Place(const FastMemoryValue& value);
+  // Gives a value the lowest address that is free; returns where it is, by use. It stays from one
+  // use to the next where there is room, else it is given up and fetched again, a step before the
+  // use: in between it is in the other memory.
+  std::vector<FastUse> Place(const FastMemoryValue& value);
   // Takes the addresses below `bytes` for a step, whatever lies there.
   void Reserve(StepSpan steps, int64_t bytes);
 
@@ -59,7 +63,7 @@ class FastMemory {
   int64_t MostIn(size_t node, StepSpan of_node, StepSpan steps) const;
   // Adds the pieces in these steps to beside_.
   void Collect(size_t node, StepSpan of_node, StepSpan steps) const;
-  std::vector<bool> PlaceWhole(const FastMemoryValue& value);
+  std::vector<FastUse> PlaceWhole(const FastMemoryValue& value);
   // The lowest address that is free in all these steps, or -1.
   int64_t FreeAddress(std::span<const StepSpan> steps, int64_t bytes) const;
 
@@ -74,9 +78,8 @@ class FastMemory {
   mutable std::vector<std::pair<int64_t, int64_t>> beside_;  // FreeAddress's: first bytes, ends
 };
 
-// In which of its uses each value is there: those first that move most bytes, then in the order
-// given.
-std::vector<std::vector<bool>> PlaceBestFirst(FastMemory& memory,
+// Where each value is, by use: those are placed first that move most bytes, then in the order given.
+std::vector<std::vector<FastUse>> PlaceBestFirst(FastMemory& memory,
                                               std::span<const FastMemoryValue> values);
 
 }  // namespace gshard

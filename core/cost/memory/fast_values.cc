@@ -67,7 +67,7 @@ class FastValues {
     for (uint32_t range : order) values.push_back(ValueOf(parts_[range]));
     FastMemory memory(now_, input_.capacity);
     for (const auto& [steps, bytes] : reserved_) memory.Reserve(steps, bytes);
-    const std::vector<std::vector<bool>> is_there = PlaceBestFirst(memory, values);
+    const std::vector<std::vector<FastUse>> uses = PlaceBestFirst(memory, values);
     std::vector<int32_t> value_of(next_range_, -1);
     for (size_t i = 0; i < order.size(); ++i) value_of[order[i]] = static_cast<int32_t>(i);
     FastMemoryPlan plan;
@@ -78,7 +78,7 @@ class FastValues {
       for (uint32_t i = 0; i < until.size(); ++i) {
         const int32_t value = value_of[Find(placed.first_range + i)];
         if (value >= 0)
-          until[i] = UntilOf(placed.first_range + i, is_there[static_cast<size_t>(value)]);
+          until[i] = UntilOf(placed.first_range + i, uses[static_cast<size_t>(value)]);
       }
       std::vector<uint32_t>& of = plan.until[placed.graph().computation];
       for (uint32_t range : placed.liveness.range_of) of.push_back(until[range]);
@@ -340,25 +340,24 @@ class FastValues {
     return value;
   }
 
-  // Until which step of its computation a range is in fast memory, its value being there in these
-  // uses.
-  uint32_t UntilOf(uint32_t range, const std::vector<bool>& is_there) {
+  // Until which step of its computation a range is in fast memory, its value being so in its uses.
+  uint32_t UntilOf(uint32_t range, const std::vector<FastUse>& uses) {
     const uint32_t root = Find(range);
     const ValueParts& parts = parts_[root];
-    if (parts.is_carried) return is_there[0] ? kAlwaysFast : 0;
+    if (parts.is_carried) return uses[0] == FastUse::kElsewhere ? 0 : kAlwaysFast;
     if (range != root) {
       // What a loop only reads is there for all the loop or not at all.
-      for (size_t i = 0; i < is_there.size(); ++i) {
+      for (size_t i = 0; i < uses.size(); ++i) {
         const StepSpan steps = parts.uses[i].steps;
         if (steps.first <= start_[range] && start_[range] <= steps.last)
-          return is_there[i] ? kAlwaysFast : 0;
+          return uses[i] == FastUse::kElsewhere ? 0 : kAlwaysFast;
       }
       return 0;
     }
     if (parts.is_argument) return 0;
     uint32_t until = 0;
-    for (size_t i = 0; i < is_there.size(); ++i) {
-      if (!is_there[i]) return until;
+    for (size_t i = 0; i < uses.size(); ++i) {
+      if (uses[i] != FastUse::kStays) return until;
       until = parts.uses[i].step;
     }
     return kAlwaysFast;

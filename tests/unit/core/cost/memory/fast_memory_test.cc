@@ -10,45 +10,52 @@
 namespace gshard {
 namespace {
 
-using Bools = std::vector<bool>;
+// By use: "-" elsewhere, "f" fetched for it, "s" there since it was made or since the use before.
+std::string PlacesOf(FastMemory& memory, const FastMemoryValue& value) {
+  std::string text;
+  for (const FastUse use : memory.Place(value)) text += "-fs"[static_cast<size_t>(use)];
+  return text;
+}
 
 TEST_CASE("A value needs one piece of fast memory for its life", "[cost][memory]") {
   FastMemory memory(8, 12);
-  CHECK(memory.Place({{{0, 1}}, 4, 0}) == Bools{true});  // 0 to 4
-  CHECK(memory.Place({{{0, 7}}, 4, 0}) == Bools{true});  // 4 to 8
+  CHECK(PlacesOf(memory, {{{0, 1}}, 4, 0}) == "s");  // 0 to 4
+  CHECK(PlacesOf(memory, {{{0, 7}}, 4, 0}) == "s");  // 4 to 8
   // From step 2 on 8 of 12 bytes are free, four below and four above the value that stays.
-  CHECK(memory.Place({{{2, 7}}, 8, 0}) == Bools{false});
-  CHECK(memory.Place({{{2, 7}}, 4, 0}) == Bools{true});
-  CHECK(memory.Place({{{1, 7}}, 4, 0}) == Bools{true});
+  CHECK(PlacesOf(memory, {{{2, 7}}, 8, 0}) == "-");
+  CHECK(PlacesOf(memory, {{{2, 7}}, 4, 0}) == "s");
+  CHECK(PlacesOf(memory, {{{1, 7}}, 4, 0}) == "s");
   CHECK(memory.PeakBytes() == 12);
   CHECK(memory.EndAddress() == 12);
 }
 
 TEST_CASE("What a loop carries is there for all its uses or for none", "[cost][memory]") {
   FastMemory memory(8, 12);
-  CHECK(memory.Place({{{0, 1}, {4, 7}}, 8, 0, false, true}) == Bools{true, true});
+  CHECK(PlacesOf(memory, {{{0, 1}, {4, 7}}, 8, 0, false, true}) == "ss");
   // Between its old and its new value others lie in its place.
-  CHECK(memory.Place({{{2, 3}}, 12, 0}) == Bools{true});
-  CHECK(memory.Place({{{1, 1}, {2, 2}}, 4, 0, false, true}) == Bools{false, false});
+  CHECK(PlacesOf(memory, {{{2, 3}}, 12, 0}) == "s");
+  CHECK(PlacesOf(memory, {{{1, 1}, {2, 2}}, 4, 0, false, true}) == "--");
 }
 
 TEST_CASE("A value is given up where others need the room, and fetched again", "[cost][memory]") {
   FastMemory memory(8, 12);
-  CHECK(memory.Place({{{2, 4}}, 8, 0}) == Bools{true});
+  CHECK(PlacesOf(memory, {{{2, 4}}, 8, 0}) == "s");
   // It takes a step to fetch it: at 5 it cannot be there yet.
-  CHECK(memory.Place({{{0, 0}, {1, 1}, {5, 5}, {6, 6}}, 8, 0}) == Bools{true, true, false, true});
+  CHECK(PlacesOf(memory, {{{0, 0}, {1, 1}, {5, 5}, {6, 6}}, 8, 0}) == "ss-f");
   // A copy is fetched before its first use, too; before the first step there is no time.
   FastMemory copies(8, 4);
-  CHECK(copies.Place({{{0, 0}, {3, 3}}, 4, 0, true}) == Bools{false, true});
-  CHECK(copies.Place({{{2, 2}}, 4, 0, true}) == Bools{false});
-  CHECK(copies.Place({{{1, 1}}, 4, 0, true}) == Bools{true});
+  CHECK(PlacesOf(copies, {{{0, 0}, {3, 3}}, 4, 0, true}) == "-f");
+  CHECK(PlacesOf(copies, {{{2, 2}}, 4, 0, true}) == "-");
+  CHECK(PlacesOf(copies, {{{1, 1}}, 4, 0, true}) == "f");
 }
 
 TEST_CASE("Those come first that kernels move most bytes of", "[cost][memory]") {
   FastMemory memory(8, 8);
   const std::vector<FastMemoryValue> values = {
       {{{0, 1}}, 8, 8}, {{{0, 1}}, 4, 20}, {{{0, 1}}, 4, 8}};
-  CHECK(PlaceBestFirst(memory, values) == std::vector<Bools>{{false}, {true}, {true}});
+  CHECK(PlaceBestFirst(memory, values) ==
+        std::vector<std::vector<FastUse>>{
+            {FastUse::kElsewhere}, {FastUse::kStays}, {FastUse::kStays}});
 }
 
 // The peak in arrays of 4 KiB, with room for so many in fast memory.
