@@ -6,6 +6,7 @@
 
 #include "core/precision/leaf_converts.h"
 #include "core/transforms/rewriter.h"
+#include "ir/op_traits.h"
 #include "ir/ops/shape_rules.h"
 #include "ir/traversal.h"
 
@@ -107,7 +108,8 @@ class MixedPrecision {
   // taken from, of arithmetic and sums that a compiler rounds the one they are done in.
   static std::optional<DType> TypeBeforeConvert(const Instruction& x) {
     std::optional<DType> type;
-    if (x.opcode() == Opcode::kDynamicSlice) {
+    const Motion motion = MotionOf(x.opcode());
+    if (motion == Motion::kTakes || motion == Motion::kGathers) {
       type = TypeOf(x.operand(0));
     } else if (x.opcode() == Opcode::kAllReduce && IsFloatArray(&x)) {
       type = TypeOf(x.operand(0));
