@@ -130,6 +130,7 @@ const std::vector<std::string_view>& KnownKeys() {
                                                      "clock_hz",
                                                      "launch_s",
                                                      "collective_launch_s",
+                                                     "indexed_slice_s",
                                                      "devices_per_chip",
                                                      "matrix_tile",
                                                      "matrix_units",
@@ -182,6 +183,7 @@ Chip ReadChip(const Json& json, const std::function<Chip(const std::string&)>& f
   ReadNumber(json, "clock_hz", chip.clock_hz);
   ReadNumber(json, "launch_s", chip.launch_s);
   ReadNumber(json, "collective_launch_s", chip.collective_launch_s);
+  ReadNumber(json, "indexed_slice_s", chip.indexed_slice_s);
   ReadInteger(json, "devices_per_chip", chip.devices_per_chip);
   ReadInteger(json, "matrix_units", chip.matrix_units);
   ReadTriple(json, "matrix_tile", chip.matrix_tile);
@@ -206,7 +208,8 @@ bool IsSound(const EfficiencyCurve& curve) {
 // What is wrong with the numbers; empty if nothing.
 std::string ProblemOf(const Chip& chip) {
   bool positive = chip.hbm_bytes > 0 && chip.hbm_bytes_per_s > 0 && chip.launch_s >= 0 &&
-                  chip.clock_hz >= 0 && chip.collective_launch_s >= 0 && chip.vector_flops >= 0 &&
+                  chip.clock_hz >= 0 && chip.collective_launch_s >= 0 && chip.indexed_slice_s >= 0 &&
+                  chip.vector_flops >= 0 &&
                   chip.collective_compute_share >= 0 && chip.collective_compute_share < 1 &&
                   chip.PeakFlops(DType::kF32) > 0;
   for (const auto& [type, rate] : chip.peak_flops) positive = positive && rate > 0;

@@ -69,6 +69,8 @@ struct Chip {
   double clock_hz = 0;             // that the compiler's `estimated_cycles` count; 0: not known
   double launch_s = 0;             // least time of a kernel
   double collective_launch_s = 0;  // least time of a collective
+  // For each slice that a gather or scatter moves, its address; 0: nothing beside its bytes.
+  double indexed_slice_s = 0;
   int64_t devices_per_chip = 1;    // that share the chip's links
   std::array<int64_t, 3> matrix_tile = {1, 1, 1};  // m, n, k that dots are padded to
   int64_t matrix_units = 1;                        // that take tiles of m x n at a time

@@ -108,6 +108,10 @@ double MatrixSeconds(const MatrixWork& product, const Chip& chip, double efficie
   return seconds;
 }
 
+// Vector operations that one of integers takes: on a TPU as any other; on a GPU a lane for as long
+// as a multiply-add, which counts two (CUDA C++ programming guide, throughput of arithmetic).
+double OtherOpWeight(const Chip& chip) { return chip.compiler == Chip::Compiler::kGpu ? 2 : 1; }
+
 // Each of attention's products contracts or makes the width of a head, which takes whole tiles of a
 // TPU's matrix unit: 128 leave half of a unit of 256 x 256 idle.
 double HeadShareOfTile(const KernelWork& work, const Chip& chip) {
@@ -156,15 +160,23 @@ double RatedSeconds(const KernelWork& work, const Chip& chip) {
       matrix_s += MatrixSeconds(made, chip, curve.At(made.flops));
     }
   }
-  double vector_ops =
-      std::max(0.0, work.flops - matrix_flops) + kVectorOpsPerTranscendental * work.transcendentals;
+  double vector_ops = std::max(0.0, work.flops - matrix_flops) +
+                      kVectorOpsPerTranscendental * work.transcendentals +
+                      OtherOpWeight(chip) * work.other_ops;
   // Attention's efficiency is measured with its softmax.
   double vector_s = chip.vector_flops > 0 && !is_attention ? vector_ops / chip.vector_flops : 0;
   double bytes = work.bytes;
   for (const MatrixWork& product : work.matrix) bytes += PaddingBytes(product, chip);
+  for (const SortWork& sort : work.sorts) {
+    if (chip.compiler == Chip::Compiler::kGpu) bytes += RadixBytes(sort);
+    if (chip.compiler == Chip::Compiler::kTpu && chip.vector_flops > 0) {
+      vector_s += SortOperations(sort) / chip.vector_flops;
+    }
+  }
+  const double slices_s = work.indexed_slices * chip.indexed_slice_s;
   double memory_s =
       bytes > 0 ? bytes / (chip.hbm_bytes_per_s * chip.memory_efficiency.At(bytes)) : 0;
-  double longest = std::max({matrix_s, vector_s, memory_s});
+  double longest = std::max({matrix_s, vector_s, memory_s, slices_s});
   return longest > 0 ? longest + chip.launch_s : 0;
 }
 

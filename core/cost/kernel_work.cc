@@ -18,7 +18,7 @@ namespace {
 double BytesOf(const Shape* shape) { return static_cast<double>(shape->byte_size()); }
 
 // Attributes of the family that IsMatrixProduct means.
-#define GSHARD_OPCODE(enumerator, text, arity, family, Attributes, ...)                           \
+#define GSHARD_OPCODE(enumerator, text, arity, family, Attributes, ...)                          \
   static_assert(std::string_view(#family) != "dot" || std::is_same_v<Attributes, DotAttributes>, \
                 "DotCost and MatrixOf read DotAttributes: " text " needs cases of its own there");
 #include "ir/opcodes.def"
@@ -118,7 +118,26 @@ void AddArithmetic(const Instruction* x, KernelWork& work) {
   OpCost cost = CostOf(*x);
   work.flops += cost.flops;
   work.transcendentals += cost.transcendentals;
+  work.other_ops += cost.other_ops;
   if (IsMatrixProduct(x)) work.matrix.push_back(MatrixOf(*x));
+  if (x->opcode() == Opcode::kSort || x->opcode() == Opcode::kTopK) {
+    work.sorts.push_back(SortWorkOf(*x));
+  }
+  work.indexed_slices += IndexedSlices(*x);
+}
+
+// Bytes that copies of arguments take which the kernel updates and the caller keeps.
+double CopiedBytes(const FusionKernel& kernel, bool is_compiled) {
+  double bytes = 0;
+  for (const Instruction* x : kernel.members) {
+    const bool is_scatter = x->opcode() == Opcode::kScatter;
+    if (!is_scatter && x->opcode() != Opcode::kDynamicUpdateSlice) continue;
+    const int64_t updated = is_scatter ? (x->operand_count() - 1) / 2 : 1;
+    for (int64_t i = 0; i < updated; ++i) {
+      bytes += 2 * KeptArgumentBytes(SkipAliases(x->operand(i), is_compiled));
+    }
+  }
+  return bytes;
 }
 
 // What best stands for the kernel: a product, else a reduction or update, else the root.
@@ -233,6 +252,7 @@ KernelWork WorkOf(const FusionModel& model, const FusionKernel& kernel) {
   OpCost own = CostOf(*root);
   const bool is_alone = kernel.members.size() == 1 && kernel.copies.empty();
   if (own.has_bytes && is_alone && !model.IsRounded(root)) work.bytes = own.bytes;
+  work.bytes += CopiedBytes(kernel, model.is_compiled());
   Classify(work);
   if (attention != nullptr) {
     work.work_class = WorkClass::kAttention;
@@ -284,7 +304,10 @@ KernelWork WorkOfFusion(const Instruction& fusion) {
       KernelWork inner = WorkOfFusion(*x);
       work.flops += inner.flops;
       work.transcendentals += inner.transcendentals;
+      work.other_ops += inner.other_ops;
       work.matrix.insert(work.matrix.end(), inner.matrix.begin(), inner.matrix.end());
+      work.sorts.insert(work.sorts.end(), inner.sorts.begin(), inner.sorts.end());
+      work.indexed_slices += inner.indexed_slices;
     } else {
       AddArithmetic(x, work);
     }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/analysis/kernels/fusion.h"
+#include "core/cost/irregular_work.h"
 #include "core/cost/timeline.h"
 #include "ir/instruction.h"
 
@@ -32,8 +33,11 @@ struct KernelWork {
   const Instruction* main = nullptr;  // whose opcode and source line stand for the kernel
   double flops = 0;                   // FLOPs of all units
   double transcendentals = 0;         // number of operations; not among `flops`
+  double other_ops = 0;               // of OpCost: not among `flops` either
   double bytes = 0;                   // read from and written to memory
   std::vector<MatrixWork> matrix;     // its products; their flops are among `flops`
+  std::vector<SortWork> sorts;
+  double indexed_slices = 0;  // that its gathers and scatters move
   // FLOPs by which an attention kernel computes its scores again: not among `flops`, unlike
   // StepNode::recompute_flops.
   double recomputed_flops = 0;

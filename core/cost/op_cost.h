@@ -15,6 +15,7 @@ namespace gshard {
 struct OpCost {
   double flops = 0;            // multiply-add counts two
   double transcendentals = 0;  // exp, tanh, ..: not among the flops
+  double other_ops = 0;        // on integers, comparisons, selections, casts: not among the flops
   double bytes = 0;  // operands read + results written, each once, where it is not all of them
   bool has_bytes = false;  // false: bytes are operands + result
 };

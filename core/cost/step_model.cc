@@ -228,8 +228,35 @@ class StepBuilder {
     }
   }
 
+  // Arguments that the caller keeps are copied before a loop that changes them.
+  Needs CopiesOfKeptArguments(const Instruction* loop) {
+    Needs copies;
+    const Instruction* init = loop->operand(0);
+    const Instruction* root = loop->called(1)->root();
+    if (model_.is_compiled_ || init->opcode() != Opcode::kTuple ||
+        root->opcode() != Opcode::kTuple) {
+      return copies;
+    }
+    KernelWork work;
+    work.work_class = WorkClass::kMovement;
+    work.main = loop;
+    for (int64_t i = 0; i < std::min(init->operand_count(), root->operand_count()); ++i) {
+      if (CarriedElement(root->operand(i)) != i) {
+        work.bytes += 2 * KeptArgumentBytes(init->operand(i));
+      }
+    }
+    if (work.bytes == 0) return copies;
+    copies.push_back(AddNode(loop, StepNode::Kind::kKernel));
+    StepNode& step = cost_.steps.back();
+    step.work = work;
+    step.model_s = RatedSeconds(work, model_.chip_);
+    cost_.nodes.back().seconds = step.model_s / model_.chip_.OfStack().sustained;
+    return copies;
+  }
+
   void AddLoop(const Instruction* x) {
     DropInitialValues(x);
+    const Needs copies = CopiesOfKeptArguments(x);
     std::optional<int64_t> known = TripCount(*x);
     if (!known) ++model_.unknown_trip_counts_;
     const double trips = static_cast<double>(known.value_or(1));
@@ -248,6 +275,7 @@ class StepBuilder {
     }
     cost_.nodes.back().links = kAllLinks;
     WaitFor(node, NeedsOfOperands(x));
+    WaitFor(node, copies);
     NeedsOf(x) = {node};
   }
 

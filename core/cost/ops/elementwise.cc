@@ -42,10 +42,19 @@ OpCost ElementwiseCost(const Instruction& instruction) {
   if (instruction.opcode() == Opcode::kMap) {
     return {.flops = elements * ScalarComputationFlops(*instruction.called(0))};
   }
+  switch (instruction.opcode()) {
+    case Opcode::kSelect:
+    case Opcode::kCompare:
+    case Opcode::kConvert:
+      return {.other_ops = elements};
+    default:
+      break;
+  }
   if (IsFree(instruction.opcode())) return {};
   if (IsTranscendental(instruction)) return {.transcendentals = elements};
   bool is_float = IsFloat(instruction.shape()->dtype()) || IsComplex(instruction.shape()->dtype());
-  return {.flops = is_float ? elements : 0};
+  if (is_float) return {.flops = elements};
+  return {.other_ops = elements};
 }
 
 OpCost MovementCost(const Instruction& instruction) {

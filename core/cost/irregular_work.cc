@@ -1,0 +1,122 @@
+// See irregular_work.h.
+
+#include "core/cost/irregular_work.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "ir/computation.h"
+#include "ir/metadata.h"
+#include "ir/module.h"
+
+namespace gshard {
+namespace {
+
+// Vector operations that a stage takes an operand and element: neighbours are fetched by rotations,
+// and one of two is chosen, by the comparison and the direction of the stage. XLA's instructions
+// for v5e (libtpu 0.0.52) are 6 bundles of four for a stage of 1,024 pairs of 4,096 x 4,096.
+constexpr double kOperationsOfStage = 12;
+// A top-k of long rows takes the largest and strikes it out, k times: so many vector operations an
+// element (the same compiler's for 50 of 64 x 128,256). Shorter rows are sorted.
+constexpr double kOperationsOfLargest = 35, kLeastLengthOfLargest = 1024;
+constexpr double kBitsOfPass = 8;
+// Of the shared memory of a GPU's block, what all kinds of them have.
+constexpr double kBlockBytes = 32768;
+
+// Is operand `i` compared: does the comparator read either of its two parameters?
+bool IsKey(const Instruction& sort, int64_t i) {
+  const Computation& comparator = *sort.called(0);
+  for (int64_t side = 0; side < 2; ++side) {
+    const Instruction* parameter = comparator.parameter(2 * i + side);
+    if (comparator.root() == parameter) return true;
+    for (const Instruction* x : comparator.instructions()) {
+      if (std::ranges::find(x->operands(), parameter) != x->operands().end()) return true;
+    }
+  }
+  return false;
+}
+
+// JAX's approx_max_k is a sort and its first k where a program is not made for TPUs, as XLA expands
+// it.
+bool IsApproximate(const Instruction& sort) { return OpNameOf(sort).ends_with("approx_top_k"); }
+
+// Are these the positions along the sorted dim?
+bool IsPositions(const Instruction* x, int64_t dim) {
+  return x->opcode() == Opcode::kIota && x->attributes<IotaAttributes>().dimension == dim;
+}
+
+}  // namespace
+
+SortWork SortWorkOf(const Instruction& sort) {
+  const Shape* keys = sort.operand(0)->shape();
+  SortWork work{.elements = static_cast<double>(keys->element_count())};
+  auto element_bytes = [](const Instruction* x) { return DTypeBits(x->shape()->dtype()) / 8.0; };
+  if (sort.opcode() == Opcode::kTopK) {
+    work.length = static_cast<double>(keys->dim(keys->rank() - 1));
+    work.operands = 2;  // values and positions
+    work.largest = static_cast<double>(sort.attributes<TopKAttributes>().k);
+    work.key_bytes = element_bytes(sort.operand(0));
+    work.element_bytes = work.key_bytes + 4;
+    return work;
+  }
+  const auto& attributes = sort.attributes<SortAttributes>();
+  work.length = static_cast<double>(keys->dim(attributes.dimension));
+  work.operands = static_cast<double>(sort.operand_count());
+  bool has_positions = false;
+  for (int64_t i = 0; i < sort.operand_count(); ++i) {
+    work.element_bytes += element_bytes(sort.operand(i));
+    if (IsKey(sort, i)) work.key_bytes += element_bytes(sort.operand(i));
+    has_positions = has_positions || IsPositions(sort.operand(i), attributes.dimension);
+  }
+  if (attributes.is_stable && !has_positions) work.operands += 1;
+  work.is_approximate = IsApproximate(sort);
+  return work;
+}
+
+double SortOperations(const SortWork& sort) {
+  if (sort.length < 2) return 0;
+  // One comparison, and one choice for each operand (Chern et al., arXiv 2206.14286).
+  if (sort.is_approximate) return sort.elements * (1 + sort.operands);
+  const double padded = static_cast<double>(std::bit_ceil(static_cast<uint64_t>(sort.length)));
+  const double log = std::log2(padded);
+  const double elements = sort.elements * padded / sort.length;
+  const double network = elements * log * (log + 1) / 2 * sort.operands * kOperationsOfStage;
+  if (sort.largest <= 0 || sort.length < kLeastLengthOfLargest) return network;
+  return std::min(network, sort.elements * sort.largest * kOperationsOfLargest);
+}
+
+double RadixBytes(const SortWork& sort) {
+  if (sort.largest > 0 || sort.is_approximate) return 0;  // rows are read once
+  if (sort.length * sort.element_bytes <= kBlockBytes) return 0;
+  const double passes = std::ceil(sort.key_bytes * 8 / kBitsOfPass);
+  return sort.elements * (sort.key_bytes + 2 * (passes - 1) * sort.element_bytes);
+}
+
+double KeptArgumentBytes(const Instruction* x) {
+  const Module& module = x->parent()->module();
+  if (x->opcode() != Opcode::kParameter || x->parent() != module.entry()) return 0;
+  const int64_t number = x->attributes<ParameterAttributes>().number;
+  auto is_it = [number](const auto& donation) { return donation.parameter == number; };
+  const ModuleHeader& header = module.header();
+  if (std::ranges::any_of(header.input_output_alias, is_it) ||
+      std::ranges::any_of(header.buffer_donor, is_it)) {
+    return 0;
+  }
+  return static_cast<double>(x->shape()->byte_size());
+}
+
+double IndexedSlices(const Instruction& instruction) {
+  const bool is_gather = instruction.opcode() == Opcode::kGather;
+  if (!is_gather && instruction.opcode() != Opcode::kScatter) return 0;
+  const Shape* indices =
+      instruction.operand(is_gather ? 1 : (instruction.operand_count() - 1) / 2)->shape();
+  const int64_t vector_dim = is_gather
+                                 ? instruction.attributes<GatherAttributes>().index_vector_dim
+                                 : instruction.attributes<ScatterAttributes>().index_vector_dim;
+  const double vector =
+      vector_dim < indices->rank() ? static_cast<double>(indices->dim(vector_dim)) : 1;
+  return static_cast<double>(indices->element_count()) / std::max(1.0, vector);
+}
+
+}  // namespace gshard

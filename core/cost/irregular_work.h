@@ -1,0 +1,42 @@
+// Work that neither its operations nor its bytes tell: sorts, and slices that indices address one
+// by one.
+#ifndef GSHARD_CORE_COST_IRREGULAR_WORK_H_
+#define GSHARD_CORE_COST_IRREGULAR_WORK_H_
+
+#include "ir/instruction.h"
+
+namespace gshard {
+
+// One sort, or a top-k that is made by one.
+struct SortWork {
+  double elements = 0;          // of one operand
+  double length = 1;            // of the sorted dim
+  double operands = 1;          // with the positions that a stable sort compares last
+  double largest = 0;           // how many a top-k finds; 0: a sort
+  bool is_approximate = false;  // an approximate top-k: candidates are found in one pass
+  double key_bytes = 0;         // of an element of all operands that are compared
+  double element_bytes = 0;     // of an element of all operands
+};
+
+SortWork SortWorkOf(const Instruction& sort);
+
+// Vector operations of a bitonic network (Batcher, 1968): log2(n) (log2(n) + 1) / 2 stages over
+// the length, rounded up to a power of two; or of finding the largest k times. What a TPU does.
+double SortOperations(const SortWork& sort);
+
+// Bytes beyond those of reading and writing the operands once, of a radix sort that takes 8 bits of
+// the key at a pass (Adinets and Merrill, arXiv 2206.01784): one reading of the keys for the
+// histograms, and a reading and a writing of everything at each pass. What a GPU does; rows that
+// fit its block's shared memory take one pass.
+double RadixBytes(const SortWork& sort);
+
+// Bytes of `x` where it is an argument of the program that is not donated, else 0: before it is
+// updated in place, or carried through a loop that changes it, it is copied.
+double KeptArgumentBytes(const Instruction* x);
+
+// Returns the number of slices that a gather or scatter moves; 0 of other instructions.
+double IndexedSlices(const Instruction& instruction);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_COST_IRREGULAR_WORK_H_
