@@ -93,6 +93,20 @@ double RadixBytes(const SortWork& sort) {
   return sort.elements * (sort.key_bytes + 2 * (passes - 1) * sort.element_bytes);
 }
 
+FftWork FftWorkOf(const Instruction& fft) {
+  constexpr int64_t kWidth = 128;
+  FftWork work{.elements = static_cast<double>(std::max(fft.shape()->element_count(),
+                                                        fft.operand(0)->shape()->element_count())),
+               .factors = {}};
+  for (int64_t length : fft.attributes<FftAttributes>().length) {
+    for (; length > kWidth && length % kWidth == 0; length /= kWidth) {
+      work.factors.push_back(static_cast<double>(kWidth));
+    }
+    if (length > 1) work.factors.push_back(static_cast<double>(length));
+  }
+  return work;
+}
+
 double KeptArgumentBytes(const Instruction* x) {
   const Module& module = x->parent()->module();
   if (x->opcode() != Opcode::kParameter || x->parent() != module.entry()) return 0;

@@ -3,6 +3,8 @@
 #ifndef GSHARD_CORE_COST_IRREGULAR_WORK_H_
 #define GSHARD_CORE_COST_IRREGULAR_WORK_H_
 
+#include <vector>
+
 #include "ir/instruction.h"
 
 namespace gshard {
@@ -29,6 +31,16 @@ double SortOperations(const SortWork& sort);
 // histograms, and a reading and a writing of everything at each pass. What a GPU does; rows that
 // fit its block's shared memory take one pass.
 double RadixBytes(const SortWork& sort);
+
+// One Fourier transform.
+struct FftWork {
+  double elements = 0;          // complex numbers, of its larger side
+  std::vector<double> factors;  // lengths of the transforms it is made of on a TPU
+};
+
+// A length is made of transforms of 128, the width of a TPU's matrix unit, and of what is left
+// (Cooley and Tukey, 1965); one that 128 does not divide is one transform.
+FftWork FftWorkOf(const Instruction& fft);
 
 // Bytes of `x` where it is an argument of the program that is not donated, else 0: before it is
 // updated in place, or carried through a loop that changes it, it is copied.

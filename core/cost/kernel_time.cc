@@ -112,6 +112,18 @@ double MatrixSeconds(const MatrixWork& product, const Chip& chip, double efficie
 // as a multiply-add, which counts two (CUDA C++ programming guide, throughput of arithmetic).
 double OtherOpWeight(const Chip& chip) { return chip.compiler == Chip::Compiler::kGpu ? 2 : 1; }
 
+// A TPU's transforms of a length are products with matrices of that length, of f32 at HIGHEST
+// precision: three real products make a complex one.
+MatrixWork ProductOf(double length, double elements) {
+  MatrixWork product;
+  product.batch = 3;
+  product.m = elements / length;
+  product.n = product.k = length;
+  product.flops = 2 * product.batch * elements * length;
+  product.precision = Precision::kHighest;
+  return product;
+}
+
 // Each of attention's products contracts or makes the width of a head, which takes whole tiles of a
 // TPU's matrix unit: 128 leave half of a unit of 256 x 256 idle.
 double HeadShareOfTile(const KernelWork& work, const Chip& chip) {
@@ -172,6 +184,17 @@ double RatedSeconds(const KernelWork& work, const Chip& chip) {
     if (chip.compiler == Chip::Compiler::kTpu && chip.vector_flops > 0) {
       vector_s += SortOperations(sort) / chip.vector_flops;
     }
+  }
+  for (const FftWork& transform : work.transforms) {
+    if (chip.compiler != Chip::Compiler::kTpu) break;
+    for (double length : transform.factors) {
+      const MatrixWork product = ProductOf(length, transform.elements);
+      matrix_s += MatrixSeconds(product, chip, curve.At(product.flops));
+    }
+    // Real and imaginary parts are arrays of their own: they are taken apart, go through memory
+    // between the transforms, and are put together.
+    const double passes = static_cast<double>(transform.factors.size()) + 1;
+    bytes += passes * 2 * 8 * transform.elements;
   }
   const double slices_s = work.indexed_slices * chip.indexed_slice_s;
   double memory_s =

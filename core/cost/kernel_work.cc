@@ -123,6 +123,7 @@ void AddArithmetic(const Instruction* x, KernelWork& work) {
   if (x->opcode() == Opcode::kSort || x->opcode() == Opcode::kTopK) {
     work.sorts.push_back(SortWorkOf(*x));
   }
+  if (x->opcode() == Opcode::kFft) work.transforms.push_back(FftWorkOf(*x));
   work.indexed_slices += IndexedSlices(*x);
 }
 

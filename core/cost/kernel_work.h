@@ -37,6 +37,7 @@ struct KernelWork {
   double bytes = 0;                   // read from and written to memory
   std::vector<MatrixWork> matrix;     // its products; their flops are among `flops`
   std::vector<SortWork> sorts;
+  std::vector<FftWork> transforms;
   double indexed_slices = 0;  // that its gathers and scatters move
   // FLOPs by which an attention kernel computes its scores again: not among `flops`, unlike
   // StepNode::recompute_flops.

@@ -81,6 +81,21 @@ TEST_CASE("Sorts take longer than their bytes on TPUs and GPUs", "[cost]") {
   CHECK(StepOf(line, "h100") > 3 * StepOf(Sort(1 << 14, 1 << 10, false, false), "h100"));
 }
 
+TEST_CASE("A TPU's transforms are products by factors of 128", "[cost]") {
+  auto factors = [](int64_t length) {
+    auto module = Parsed(fmt::format(
+        "HloModule m\nENTRY e {{\n  x = c64[64,{0}] parameter(0)\n  ROOT f = c64[64,{0}] fft(x), "
+        "fft_type=FFT, fft_length={{{0}}}\n}}\n",
+        length));
+    return FftWorkOf(*module->entry()->root()).factors;
+  };
+  CHECK(factors(4096) == std::vector<double>{128, 32});
+  CHECK(factors(128) == std::vector<double>{128});
+  CHECK(factors(16384) == std::vector<double>{128, 128});
+  CHECK(factors(1000) == std::vector<double>{1000});
+  CHECK(factors(1).empty());
+}
+
 TEST_CASE("A TPU's gathers take time for each slice, whatever its bytes", "[cost]") {
   const std::string text = R"(HloModule m
 ENTRY e {
