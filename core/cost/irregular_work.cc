@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <initializer_list>
+#include <string_view>
 
 #include "ir/computation.h"
 #include "ir/metadata.h"
@@ -21,6 +23,13 @@ constexpr double kOperationsOfStage = 12;
 // element (the same compiler's for 50 of 64 x 128,256). Shorter rows are sorted.
 constexpr double kOperationsOfLargest = 35, kLeastLengthOfLargest = 1024;
 constexpr double kBitsOfPass = 8;
+// Cycles of a column, by the same compiler's instructions for v5e: of a Cholesky factorisation
+// (blocks of 128 x 128), of a triangular matrix (the same), and of LU with pivots, for the column
+// and each of its rows (panels of 512 and 1,024 rows).
+constexpr double kCholeskyColumn = 56, kTriangularColumn = 33, kPivotColumn = 50, kPivotRow = 1.1;
+// Of a round of rotations of Jacobi's method (32 x 32 and 256 x 256), for the round and each 1,024
+// elements of the matrix.
+constexpr double kRotations = 150, kRotatedElements = 8.3, kElementsOfRegister = 1024;
 // Of the shared memory of a GPU's block, what all kinds of them have.
 constexpr double kBlockBytes = 32768;
 
@@ -44,6 +53,24 @@ bool IsApproximate(const Instruction& sort) { return OpNameOf(sort).ends_with("a
 // Are these the positions along the sorted dim?
 bool IsPositions(const Instruction* x, int64_t dim) {
   return x->opcode() == Opcode::kIota && x->attributes<IotaAttributes>().dimension == dim;
+}
+
+enum class Factorisation { kNone, kCholesky, kTriangular, kLu, kEigen };
+
+Factorisation FactorisationOf(const Instruction& x) {
+  if (x.opcode() == Opcode::kCholesky) return Factorisation::kCholesky;
+  if (x.opcode() == Opcode::kTriangularSolve) return Factorisation::kTriangular;
+  if (x.opcode() != Opcode::kCustomCall) return Factorisation::kNone;
+  const std::string_view target = x.attributes<CustomCallAttributes>().target;
+  auto is = [target](std::initializer_list<std::string_view> parts) {
+    return std::ranges::any_of(parts,
+                               [target](auto part) { return target.find(part) != target.npos; });
+  };
+  if (is({"potrf"}) || target == "Cholesky") return Factorisation::kCholesky;
+  if (is({"trsm"})) return Factorisation::kTriangular;
+  if (is({"getrf"}) || target == "LuDecomposition") return Factorisation::kLu;
+  if (is({"syev", "heev"}) || target == "Eigh") return Factorisation::kEigen;
+  return Factorisation::kNone;
 }
 
 }  // namespace
@@ -105,6 +132,32 @@ FftWork FftWorkOf(const Instruction& fft) {
     if (length > 1) work.factors.push_back(static_cast<double>(length));
   }
   return work;
+}
+
+double FactorisationCycles(const Instruction& x) {
+  const Factorisation kind = FactorisationOf(x);
+  if (kind == Factorisation::kNone || x.operand_count() == 0) return 0;
+  const Shape* a = x.operand(0)->shape();
+  if (!a->IsArray() || a->rank() < 2 || a->element_count() == 0) return 0;
+  const double m = static_cast<double>(a->dim(a->rank() - 2));
+  const double n = static_cast<double>(a->dim(a->rank() - 1));
+  const double batch = static_cast<double>(a->element_count()) / (m * n);
+  const double columns = std::min(m, n);
+  switch (kind) {
+    case Factorisation::kCholesky:
+      return batch * n * kCholeskyColumn;
+    case Factorisation::kTriangular:
+      return batch * n * kTriangularColumn;
+    case Factorisation::kLu:
+      return batch * columns * (kPivotColumn + kPivotRow * (m - columns / 2));
+    case Factorisation::kEigen:
+      // As many sweeps as its logarithm, of n - 1 rounds (Brent and Luk, 1985).
+      return batch * std::log2(std::max(2.0, n)) * (n - 1) *
+             (kRotations + kRotatedElements * std::ceil(n * n / kElementsOfRegister));
+    case Factorisation::kNone:
+      break;
+  }
+  return 0;
 }
 
 double KeptArgumentBytes(const Instruction* x) {

@@ -42,6 +42,10 @@ struct FftWork {
 // (Cooley and Tukey, 1965); one that 128 does not divide is one transform.
 FftWork FftWorkOf(const Instruction& fft);
 
+// Cycles of a TPU for the steps of a factorisation or triangular solution that follow one another,
+// whatever their work: columns, or rounds of rotations; 0 of other instructions.
+double FactorisationCycles(const Instruction& x);
+
 // Bytes of `x` where it is an argument of the program that is not donated, else 0: before it is
 // updated in place, or carried through a loop that changes it, it is copied.
 double KeptArgumentBytes(const Instruction* x);

@@ -199,7 +199,9 @@ double RatedSeconds(const KernelWork& work, const Chip& chip) {
   const double slices_s = work.indexed_slices * chip.indexed_slice_s;
   double memory_s =
       bytes > 0 ? bytes / (chip.hbm_bytes_per_s * chip.memory_efficiency.At(bytes)) : 0;
-  double longest = std::max({matrix_s, vector_s, memory_s, slices_s});
+  const bool has_cycles = chip.compiler == Chip::Compiler::kTpu && chip.clock_hz > 0;
+  const double sequential_s = has_cycles ? work.sequential_cycles / chip.clock_hz : 0;
+  double longest = std::max({matrix_s, vector_s, memory_s, slices_s, sequential_s});
   return longest > 0 ? longest + chip.launch_s : 0;
 }
 

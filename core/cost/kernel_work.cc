@@ -124,6 +124,7 @@ void AddArithmetic(const Instruction* x, KernelWork& work) {
     work.sorts.push_back(SortWorkOf(*x));
   }
   if (x->opcode() == Opcode::kFft) work.transforms.push_back(FftWorkOf(*x));
+  work.sequential_cycles += FactorisationCycles(*x);
   work.indexed_slices += IndexedSlices(*x);
 }
 

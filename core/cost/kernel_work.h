@@ -38,6 +38,7 @@ struct KernelWork {
   std::vector<MatrixWork> matrix;     // its products; their flops are among `flops`
   std::vector<SortWork> sorts;
   std::vector<FftWork> transforms;
+  double sequential_cycles = 0;  // of FactorisationCycles
   double indexed_slices = 0;  // that its gathers and scatters move
   // FLOPs by which an attention kernel computes its scores again: not among `flops`, unlike
   // StepNode::recompute_flops.
