@@ -113,10 +113,15 @@ double SortOperations(const SortWork& sort) {
   return std::min(network, sort.elements * sort.largest * kOperationsOfLargest);
 }
 
-double RadixBytes(const SortWork& sort) {
-  if (sort.largest > 0 || sort.is_approximate) return 0;  // rows are read once
+double RadixPasses(const SortWork& sort) {
+  if (sort.largest > 0 || sort.is_approximate) return 0;
   if (sort.length * sort.element_bytes <= kBlockBytes) return 0;
-  const double passes = std::ceil(sort.key_bytes * 8 / kBitsOfPass);
+  return std::ceil(sort.key_bytes * 8 / kBitsOfPass);
+}
+
+double RadixBytes(const SortWork& sort) {
+  const double passes = RadixPasses(sort);
+  if (passes == 0) return 0;
   return sort.elements * (sort.key_bytes + 2 * (passes - 1) * sort.element_bytes);
 }
 

@@ -23,13 +23,16 @@ struct SortWork {
 SortWork SortWorkOf(const Instruction& sort);
 
 // Vector operations of a bitonic network (Batcher, 1968): log2(n) (log2(n) + 1) / 2 stages over
-// the length, rounded up to a power of two; or of finding the largest k times. What a TPU does.
+// the length, rounded up to a power of two; or of finding the largest k times. What a TPU does, and
+// a GPU's block with rows that fit its shared memory.
 double SortOperations(const SortWork& sort);
 
-// Bytes beyond those of reading and writing the operands once, of a radix sort that takes 8 bits of
-// the key at a pass (Adinets and Merrill, arXiv 2206.01784): one reading of the keys for the
-// histograms, and a reading and a writing of everything at each pass. What a GPU does; rows that
-// fit its block's shared memory take one pass.
+// Passes of a radix sort that takes 8 bits of the key at a time, as a GPU does (Adinets and
+// Merrill, arXiv 2206.01784). 0 where rows fit a block's shared memory, in which a network sorts
+// them, and of a top-k, which reads rows once.
+double RadixPasses(const SortWork& sort);
+// Bytes beyond those of reading and writing the operands once: the keys are read for their
+// histograms, and everything is read and written at each pass.
 double RadixBytes(const SortWork& sort);
 
 // One Fourier transform.

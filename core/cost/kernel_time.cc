@@ -112,6 +112,13 @@ double MatrixSeconds(const MatrixWork& product, const Chip& chip, double efficie
 // as a multiply-add, which counts two (CUDA C++ programming guide, throughput of arithmetic).
 double OtherOpWeight(const Chip& chip) { return chip.compiler == Chip::Compiler::kGpu ? 2 : 1; }
 
+// A GPU's top-k reads rows once and keeps the largest.
+bool SortsByNetwork(const SortWork& sort, const Chip& chip) {
+  if (chip.vector_flops <= 0) return false;
+  return chip.compiler == Chip::Compiler::kTpu ||
+         (chip.compiler == Chip::Compiler::kGpu && sort.largest == 0);
+}
+
 // A TPU's transforms of a length are products with matrices of that length, of f32 at HIGHEST
 // precision: three real products make a complex one.
 MatrixWork ProductOf(double length, double elements) {
@@ -179,9 +186,13 @@ double RatedSeconds(const KernelWork& work, const Chip& chip) {
   double vector_s = chip.vector_flops > 0 && !is_attention ? vector_ops / chip.vector_flops : 0;
   double bytes = work.bytes;
   for (const MatrixWork& product : work.matrix) bytes += PaddingBytes(product, chip);
+  double launches = 1;
   for (const SortWork& sort : work.sorts) {
-    if (chip.compiler == Chip::Compiler::kGpu) bytes += RadixBytes(sort);
-    if (chip.compiler == Chip::Compiler::kTpu && chip.vector_flops > 0) {
+    const double passes = chip.compiler == Chip::Compiler::kGpu ? RadixPasses(sort) : 0;
+    launches += passes;
+    if (passes > 0) {
+      bytes += RadixBytes(sort);
+    } else if (SortsByNetwork(sort, chip)) {
       vector_s += SortOperations(sort) / chip.vector_flops;
     }
   }
@@ -202,7 +213,7 @@ double RatedSeconds(const KernelWork& work, const Chip& chip) {
   const bool has_cycles = chip.compiler == Chip::Compiler::kTpu && chip.clock_hz > 0;
   const double sequential_s = has_cycles ? work.sequential_cycles / chip.clock_hz : 0;
   double longest = std::max({matrix_s, vector_s, memory_s, slices_s, sequential_s});
-  return longest > 0 ? longest + chip.launch_s : 0;
+  return longest > 0 ? longest + launches * chip.launch_s : 0;
 }
 
 double KernelSeconds(const KernelWork& work, const Chip& chip) {

@@ -143,6 +143,9 @@ std::string CostAsText(const Module& module, const CostReport& report, size_t to
   if (!report.tells_recomputation && report.flops_per_device > 0) {
     out += "  note: the text has no op_name: what is recomputed cannot be told, MFU counts it\n";
   }
+  if (report.mfu > 1) {
+    out += "  note: MFU is a share of the peak of bf16, products of narrower types are faster\n";
+  }
   if (report.dense_ragged_dot_groups > 1) {
     out += fmt::format(
         "  note: XLA for {} makes ragged-dots dense: every row meets the matrices of all groups, up "
