@@ -18,7 +18,7 @@ namespace {
 double BytesOf(const Shape* shape) { return static_cast<double>(shape->byte_size()); }
 
 // Attributes of the family that IsMatrixProduct means.
-#define GSHARD_OPCODE(enumerator, text, arity, family, Attributes, ...)                          \
+#define GSHARD_OPCODE(enumerator, text, arity, family, Attributes, ...)                           \
   static_assert(std::string_view(#family) != "dot" || std::is_same_v<Attributes, DotAttributes>, \
                 "DotCost and MatrixOf read DotAttributes: " text " needs cases of its own there");
 #include "ir/opcodes.def"
@@ -226,7 +226,11 @@ KernelWork WorkOf(const FusionModel& model, const FusionKernel& kernel) {
   for (size_t i = kernel.members.size(); i-- > 0;) {
     const Instruction* x = kernel.members[i];
     if (!is_residual(x)) {
-      AddArithmetic(x, work);
+      if (model.ComparesPositions(x)) {
+        work.other_ops += 2 * static_cast<double>(x->shape()->element_count());
+      } else {
+        AddArithmetic(x, work);
+      }
       if (!model.IsFused(x)) {
         reads.Need(x, 1);
         work.bytes += model.IsRounded(x) ? static_cast<double>(model.BytesOf(x)) : WrittenBytes(x);

@@ -89,19 +89,6 @@ Role RoleOf(const Instruction* x) {
   return is_free ? Role::kFree : Role::kOpaque;
 }
 
-// Does x add one element to each row of an array of one value, as gradients of what takes one
-// element of each row do? Compilers for TPUs compare positions with the indices.
-bool ComparesPositions(const Instruction* x) {
-  if (x->opcode() != Opcode::kScatter || !x->shape()->IsArray()) return false;
-  const Instruction* array = x->operand(0);
-  if (array->opcode() != Opcode::kBroadcast || array->operand(0)->shape()->rank() != 0) return false;
-  const auto& scatter = x->attributes<ScatterAttributes>();
-  if (!scatter.update_window_dims.empty()) return false;
-  int64_t rows = 1;
-  for (const int64_t dim : scatter.input_batching_dims) rows *= x->shape()->dim(dim);
-  return x->operand(2)->shape()->element_count() == rows;
-}
-
 // Is x the array that `user`, an update, updates in place?
 bool IsUpdatedBy(const Instruction* user, const Instruction* x) {
   int64_t arrays = user->opcode() == Opcode::kScatter ? (user->operand_count() - 1) / 2 : 1;
@@ -236,7 +223,7 @@ class FusionBuilder {
 
   bool IsAlias(const Instruction* x) const { return gshard::IsAlias(x, options_.is_compiled); }
   Role RoleHere(const Instruction* x) const {
-    return options_.fuses_more && ComparesPositions(x) ? Role::kElementwise : RoleOf(x);
+    return model_.ComparesPositions(x) ? Role::kElementwise : RoleOf(x);
   }
   bool Updates(const Instruction* user, const Instruction* x) const {
     return RoleHere(user) == Role::kUpdate && IsUpdatedBy(user, x);
@@ -752,6 +739,7 @@ class FusionBuilder {
 FusionModel::FusionModel(const Computation& computation, const Users& users,
                          const FusionOptions& options) {
   is_compiled_ = options.is_compiled;
+  fuses_more_ = options.fuses_more;
   rounded_ = options.is_compiled ? nullptr : options.rounded;
   spared_ = options.is_compiled ? nullptr : options.attention;
   uint32_t last = 0;
@@ -763,6 +751,18 @@ FusionModel::FusionModel(const Computation& computation, const Users& users,
   if (first_id_ > last) return;
   state_.resize(last - first_id_ + 1);
   FusionBuilder(computation, users, options, *this).Run();
+}
+
+// As gradients of what takes one element of each row do.
+bool FusionModel::ComparesPositions(const Instruction* x) const {
+  if (!fuses_more_ || x->opcode() != Opcode::kScatter || !x->shape()->IsArray()) return false;
+  const Instruction* array = x->operand(0);
+  if (array->opcode() != Opcode::kBroadcast || array->operand(0)->shape()->rank() != 0) return false;
+  const auto& scatter = x->attributes<ScatterAttributes>();
+  if (!scatter.update_window_dims.empty()) return false;
+  int64_t rows = 1;
+  for (const int64_t dim : scatter.input_batching_dims) rows *= x->shape()->dim(dim);
+  return x->operand(2)->shape()->element_count() == rows;
 }
 
 std::vector<const Instruction*> FusionModel::Inputs(const Instruction* instruction) const {

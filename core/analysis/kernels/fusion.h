@@ -109,6 +109,9 @@ class FusionModel {
     return spared_ != nullptr && spared_->IsSpared(x, element);
   }
   bool is_compiled() const { return is_compiled_; }
+  // True for a scatter of one element to each row of an array of one value that the compiler makes
+  // elementwise: it compares positions with the indices.
+  bool ComparesPositions(const Instruction* x) const;
   // True if `x` is kept as bf16 though it is f32 in the text.
   bool IsRounded(const Instruction* x) const { return rounded_ != nullptr && rounded_->Has(x); }
   // Returns the bytes that an array takes in memory.
@@ -125,7 +128,7 @@ class FusionModel {
   size_t Index(const Instruction* instruction) const { return instruction->id() - first_id_; }
 
   uint32_t first_id_ = 0;
-  bool is_compiled_ = false;
+  bool is_compiled_ = false, fuses_more_ = false;
   const RoundedValues* rounded_ = nullptr;
   std::vector<State> state_;
   std::vector<FusionKernel> kernels_;
