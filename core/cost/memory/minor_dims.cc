@@ -20,24 +20,24 @@ bool IsTiled(const Instruction* x) {
   return x->shape()->IsArray() && x->shape()->rank() > 1 && x->shape()->rank() <= kMaxRank;
 }
 
-// The last of these dims that is longer than 1 lies along the lanes; none: nothing is required.
-template <typename IsOfRow>
-MinorDims AlongRows(const Shape* shape, IsOfRow is_of_row) {
-  for (int64_t d = shape->rank(); d-- > 0;) {
-    if (shape->dim(d) > 1 && is_of_row(d)) return {BitOf(d), ~BitOf(d)};
+// These dims are the two most minor: of one that is longer than 1 the most minor. None: nothing is
+// required.
+template <typename IsOne>
+MinorDims Among(const Shape* shape, IsOne is_one) {
+  uint32_t dims = 0;
+  int count = 0;
+  for (int64_t d = 0; d < shape->rank(); ++d) {
+    if (shape->dim(d) <= 1 || !is_one(d)) continue;
+    dims |= BitOf(d);
+    ++count;
   }
-  return {};
+  if (count == 0) return {};
+  return {dims, count == 1 ? ~dims : dims};
 }
 
 // Dims of an operand or a result of a batched product that are not of the batch.
 MinorDims OutsideBatch(const Shape* shape, std::span<const int64_t> batch) {
-  uint32_t outside = 0;
-  for (int64_t d = 0; d < shape->rank(); ++d) {
-    if (!Contains(batch, d)) outside |= BitOf(d);
-  }
-  if (outside == 0) return {};
-  const bool is_one = (outside & (outside - 1)) == 0;
-  return {outside, is_one ? ~outside : outside};
+  return Among(shape, [&](int64_t d) { return !Contains(batch, d); });
 }
 
 // Of a convolution's operand or result: its examples and features, or a kernel's features.
@@ -99,19 +99,19 @@ ComputationMinorDims::ComputationMinorDims(const Computation& computation, const
 void ComputationMinorDims::Constrain(const Instruction* x) {
   if (x->opcode() == Opcode::kGather) {
     const auto& gather = x->attributes<GatherAttributes>();
-    Set(x, AlongRows(x->shape(), [&](int64_t d) { return Contains(gather.offset_dims, d); }));
-    ConstrainOperand(x->operand(0), AlongRows(x->operand(0)->shape(), [&](int64_t d) {
+    Set(x, Among(x->shape(), [&](int64_t d) { return Contains(gather.offset_dims, d); }));
+    ConstrainOperand(x->operand(0), Among(x->operand(0)->shape(), [&](int64_t d) {
                        return gather.slice_sizes[static_cast<size_t>(d)] > 1;
                      }));
   } else if (x->opcode() == Opcode::kScatter) {
     const auto& scatter = x->attributes<ScatterAttributes>();
-    const MinorDims rows = AlongRows(x->shape(), [&](int64_t d) {
+    const MinorDims rows = Among(x->shape(), [&](int64_t d) {
       return !Contains(scatter.inserted_window_dims, d) &&
              !Contains(scatter.input_batching_dims, d);
     });
     Set(x, rows);
     ConstrainOperand(x->operand(0), rows);
-    ConstrainOperand(x->operand(2), AlongRows(x->operand(2)->shape(), [&](int64_t d) {
+    ConstrainOperand(x->operand(2), Among(x->operand(2)->shape(), [&](int64_t d) {
                        return Contains(scatter.update_window_dims, d);
                      }));
   } else if (x->opcode() == Opcode::kDot) {

@@ -315,6 +315,12 @@ TEST_CASE("Rows that gathers and scatters address lie along the lanes", "[cost][
   ROOT next = f32[1024,16] add(table, sums))",
                  {"table", "made", "rows", "sums", "next"}) ==
         "table=65536 made=524288 rows=131072 sums=524288 next=65536");
+  // Slices of two dims lie in either order: 16 of the sublanes pad nothing.
+  CHECK(TpuBytes(R"(
+  adapters = f32[8,512,16] parameter(0)
+  ids = s32[64,1] parameter(1)
+  ROOT taken = f32[64,512,16] gather(adapters, ids), offset_dims={1,2}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,512,16})",
+                 {"taken"}) == "taken=2097152");
 }
 
 TEST_CASE("Batch dims of products and spatial dims of convolutions are major", "[cost][memory]") {
