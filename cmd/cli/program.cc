@@ -67,6 +67,16 @@ std::string& ModuleFlag() {
   return flag;
 }
 
+// In one system call, so that a reader that has enough (`| head -2`) need not break the pipe.
+bool WriteAtOnce(int file, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(file, text.data(), text.size());
+    if (written < 0 && errno != EINTR) return false;
+    if (written > 0) text.remove_prefix(static_cast<size_t>(written));
+  }
+  return true;
+}
+
 }  // namespace
 
 void AddInputFlags(const Command& command, std::string& input, int64_t& num_partitions) {
@@ -138,8 +148,7 @@ std::string Digest(std::string_view bytes) {
 Expected<void> WriteFile(const std::string& path, std::string_view text, bool dash_is_stderr) {
   if (path != "-") return WriteWholeFile(path, text);
   std::FILE* file = dash_is_stderr ? stderr : stdout;
-  const bool ok = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (std::fflush(file) != 0 || !ok) {
+  if (std::fflush(file) != 0 || !WriteAtOnce(fileno(file), text)) {
     return Fail(MakeError("E-IO-003",
                           fmt::format("writing standard {} failed: {}",
                                       dash_is_stderr ? "error" : "output", std::strerror(errno))));

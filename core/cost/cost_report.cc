@@ -403,6 +403,26 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
   return report;
 }
 
+void TellAttentionAsWritten(Module& module, const Chip& chip, CostOptions options,
+                            CostReport& report) {
+  const bool counts_kernels = options.fuse_attention && report.breakdown.attention_s > 0;
+  if (!counts_kernels || chip.stack != Chip::Stack::kJax) return;
+  options.fuse_attention = false;
+  Expected<PricedStep> priced = PricedStep::Make(module, chip, options);
+  if (!priced) return;
+  const MemoryOptions memory_options = MemoryOptionsOf(chip, options);
+  MemoryReport memory;
+  if (priced->pipeline) {
+    EstimateMemory(module, memory_options, *priced->pipeline, memory);
+  } else {
+    memory = PeakMemory(module, memory_options);
+  }
+  const CostReport::AsWritten written{priced->entry->schedule.seconds, memory.peak_bytes};
+  const bool is_same = written.step_time_s == report.step_time_s &&
+                       written.peak_bytes == report.memory.peak_bytes;
+  if (!is_same) report.attention_as_written = written;
+}
+
 Expected<StepFigures> EstimateStep(Module& module, const Chip& chip, const CostOptions& options) {
   StepFigures figures;
   {

@@ -138,6 +138,13 @@ struct CostReport {
   // Targets of custom calls of which nothing is known but what they read and write, by name.
   std::vector<std::string> unknown_calls;
   int64_t python_partitioned_calls = 0;  // to kPythonPartitionedTarget (ir/custom_call.h)
+  // Of a program that spells attention out, where flash kernels are counted for it: as it is
+  // written, which is what XLA makes of it. By TellAttentionAsWritten.
+  struct AsWritten {
+    double step_time_s = 0;
+    int64_t peak_bytes = 0;
+  };
+  std::optional<AsWritten> attention_as_written;
 };
 
 struct CostOptions {
@@ -173,6 +180,11 @@ MemoryOptions MemoryOptionsOf(const Chip& chip, const CostOptions& options);
 // pattern. core/estimate/device_program.h says which function of this kind to call.
 Expected<CostReport> EstimateCost(Module& module, const Chip& chip,
                                   const CostOptions& options = {});
+
+// Adds attention_as_written to the report that EstimateCost has made of the module, where flash
+// kernels were counted for attention that is spelled out and the chip runs what XLA makes of it.
+void TellAttentionAsWritten(Module& module, const Chip& chip, CostOptions options,
+                            CostReport& report);
 
 // The figures by which programs are compared: those of the report, to rounding, by the same names.
 struct StepFigures {

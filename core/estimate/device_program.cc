@@ -81,7 +81,9 @@ Expected<DeviceProgram> MakeDeviceProgram(std::unique_ptr<Module> module,
 Expected<CostReport> ReportCost(DeviceProgram& program, const Chip& chip, CostOptions options) {
   if (auto clean = CleanAndTell(program, options); !clean) return Fail(std::move(clean.error()));
   Expected<CostReport> report = EstimateCost(*program.module, chip, options);
-  if (report) DescribeTensors(*program.module, program.tensors, report->memory);
+  if (!report) return report;
+  DescribeTensors(*program.module, program.tensors, report->memory);
+  TellAttentionAsWritten(*program.module, chip, options, *report);
   return report;
 }
 

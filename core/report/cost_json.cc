@@ -6,6 +6,7 @@
 
 #include "core/check/findings_json.h"
 #include "core/json.h"
+#include "core/report/cost_text.h"
 #include "core/report/memory_text.h"
 #include "core/report/pipeline_text.h"
 #include "ir/metadata.h"
@@ -38,6 +39,14 @@ Json AtPeakRows(const Module& module, const MemoryReport& memory, size_t top) {
                  {"source", places.Of(buffer)}});
   }
   return rows;
+}
+
+Json AsWrittenJson(const CostReport& report) {
+  if (!report.attention_as_written) return Json();
+  const auto& [step_time_s, peak_bytes] = *report.attention_as_written;
+  return {{"step_time_s", step_time_s},
+          {"peak_bytes", peak_bytes},
+          {"fits", FitsAsWritten(report)}};
 }
 
 Json CollectiveRows(const CostReport& report) {
@@ -166,6 +175,7 @@ std::string CostAsJson(const Module& module, const CostReport& report, size_t to
                    {"dense_ragged_dot_groups", report.dense_ragged_dot_groups},
                    {"unknown_calls", report.unknown_calls},
                    {"python_partitioned_calls", report.python_partitioned_calls},
+                   {"attention_as_written", AsWrittenJson(report)},
                    {"memory",
                     {{"peak_bytes", report.memory.peak_bytes},
                      {"argument_bytes", report.memory.argument_bytes},

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "core/analysis/axis_text.h"
+#include "core/report/cost_text.h"
 #include "core/report/memory_text.h"
 #include "core/report/pipeline_text.h"
 #include "core/report/quantity_text.h"
@@ -79,7 +80,7 @@ std::string AtPeakTable(const Module& module, const MemoryReport& memory, size_t
 }  // namespace
 
 std::string CostAsMarkdown(const Module& module, const CostReport& report, size_t top) {
-  std::string verdict = VerdictText(report.memory);
+  std::string verdict = CostVerdict(report);
   if (!verdict.empty()) verdict = fmt::format("**{}**\n\n", verdict.substr(0, verdict.find('\n')));
   return fmt::format("{}{}: {} device{}, {}\n\n", verdict, module.name(), report.devices,
                      report.devices == 1 ? "" : "s", report.chip) +

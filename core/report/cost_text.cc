@@ -100,10 +100,49 @@ std::string CustomCallNotes(const CostReport& report) {
   return out;
 }
 
+// What lies elsewhere, and memory as the program is written.
+std::string OtherMemoryText(const CostReport& report) {
+  const MemoryReport& memory = report.memory;
+  std::string out;
+  if (memory.fast_peak_bytes > 0) {
+    out += fmt::format("  fast memory    {:>12}   of a device, beside its memory\n",
+                       HumanBytes(static_cast<double>(memory.fast_peak_bytes)));
+  }
+  if (report.attention_as_written) {
+    out += fmt::format(
+        "  as written     {:>12}   and {} a step: attention that is spelled out counts as flash "
+        "kernels, which XLA does not make of it (--attention materialized)\n",
+        HumanBytes(static_cast<double>(report.attention_as_written->peak_bytes)),
+        HumanSeconds(report.attention_as_written->step_time_s));
+  }
+  if (memory.host_peak_bytes > 0) {
+    out += fmt::format("  host memory    {:>12}   a device\n",
+                       HumanBytes(static_cast<double>(memory.host_peak_bytes)));
+  }
+  return out;
+}
+
 }  // namespace
 
+bool FitsAsWritten(const CostReport& report) {
+  if (!report.attention_as_written) return report.memory.Fits();
+  return report.memory.limit_bytes == 0 ||
+         report.attention_as_written->peak_bytes <= report.memory.limit_bytes;
+}
+
+std::string CostVerdict(const CostReport& report) {
+  std::string verdict = VerdictText(report.memory);
+  if (report.memory.Fits() && !FitsAsWritten(report)) {
+    verdict.pop_back();
+    verdict += fmt::format(
+        " with flash kernels for its attention; as it is written it does NOT fit: {}\n",
+        HumanBytes(static_cast<double>(report.attention_as_written->peak_bytes)));
+  }
+  return verdict;
+}
+
 std::string CostAsText(const Module& module, const CostReport& report, size_t top) {
-  std::string out = VerdictText(report.memory);
+  std::string out = CostVerdict(report);
   out += fmt::format("{}: {} device{}, {}{}{}\n", module.name(), report.devices,
                      report.devices == 1 ? "" : "s", report.chip,
                      report.stack == Chip::Stack::kJax
@@ -127,14 +166,7 @@ std::string CostAsText(const Module& module, const CostReport& report, size_t to
                      HumanBytes(static_cast<double>(memory.argument_bytes)),
                      HumanBytes(static_cast<double>(memory.output_bytes)),
                      HumanBytes(static_cast<double>(memory.temp_bytes)));
-  if (memory.fast_peak_bytes > 0) {
-    out += fmt::format("  fast memory    {:>12}   of a device, beside its memory\n",
-                       HumanBytes(static_cast<double>(memory.fast_peak_bytes)));
-  }
-  if (memory.host_peak_bytes > 0) {
-    out += fmt::format("  host memory    {:>12}   a device\n",
-                       HumanBytes(static_cast<double>(memory.host_peak_bytes)));
-  }
+  out += OtherMemoryText(report);
   out += InferredMeshText(report);
   if (report.devices > 1) {
     out += fmt::format("  network        {:>12}   overlap {}\n", report.network,
