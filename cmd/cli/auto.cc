@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "cmd/cli/program.h"
+#include "core/analysis/attention/attention_kernels.h"
 #include "core/autoshard/auto_sharding.h"
 #include "core/autoshard/prepared_program.h"
 #include "core/autoshard/report.h"
@@ -143,10 +144,13 @@ int RunAuto(const AutoFlags& flags) {
   const autoshard::AutoOptions options = AutoOptionsOf(flags, *std::move(chip));
   auto module = ReadModule(flags.input);
   if (!module) return ReportError(module.error());
+  const bool spells_attention_out = SpellsAttentionOut(**module);
   auto result = flags.devices > 0
                     ? autoshard::ShardOverDevices(**module, flags.input, flags.devices, options)
                     : autoshard::ShardAutomatically(std::move(*module), flags.input, options);
   if (!result) return ReportError(result.error());
+  result->counts_flash_kernels = spells_attention_out && options.pricing.cost.fuse_attention &&
+                                 options.pricing.chip.stack == Chip::Stack::kJax;
   if (auto written = WriteResults(flags, *result); !written) return ReportError(written.error());
   const autoshard::AutoPlan& best = result->plans.front();
   if (best.fits) return kExitOk;

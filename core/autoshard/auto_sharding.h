@@ -86,6 +86,8 @@ struct AutoResult {
   // The program as the user annotated it, if that is for this mesh. Among `plans` only if the first
   // is no better.
   std::optional<AutoPlan> written;
+  // Attention is spelled out, and flash kernels are counted for it.
+  bool counts_flash_kernels = false;
 };
 
 // Searches for the best plan of `module`, which is used up, on options.mesh. `input`: name of the

@@ -94,9 +94,13 @@ std::string AutoSummary(const AutoResult& result) {
   text += fmt::format("perfect scaling of one device's step: {}; the plan is {:.1f} % above it\n",
                       HumanSeconds(result.bound_s), 100 * result.gap);
   text += fmt::format(
-      "{} plans priced{}: {}\n\n", result.evaluations,
+      "{} plans priced{}: {}{}\n\n", result.evaluations,
       result.refused > 0 ? fmt::format(" ({} cannot be partitioned)", result.refused) : "",
-      result.searched);
+      result.searched,
+      result.counts_flash_kernels
+          ? "; attention that is spelled out counts as flash kernels, which XLA does not make of "
+            "it (--attention materialized)"
+          : "");
   text += TableOfPlans(result);
   text += "* no other of these is better in both time and memory\n";
   if (result.written) text += WrittenText(*result.written);
@@ -152,6 +156,7 @@ Json JsonOf(const AutoResult& result) {
           {"bound_s", result.bound_s},
           {"gap", result.gap},
           {"searched", result.searched},
+          {"counts_flash_kernels", result.counts_flash_kernels},
           {"written", result.written ? JsonOf(*result.written) : Json()},
           {"plans", std::move(plans)}};
 }

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/module.h"
 #include "ir/op_traits.h"
 
 namespace gshard {
@@ -435,6 +436,13 @@ std::vector<AttentionKernel> FindAttention(const Computation& computation, const
                              [](const Instruction* x) { return IsBatchedDot(x); });
   if (!has_dot) return {};
   return Finder(computation, users).Run();
+}
+
+bool SpellsAttentionOut(const Module& module) {
+  const Users users(module);
+  return std::ranges::any_of(module.computations(), [&](const Computation* computation) {
+    return !FindAttention(*computation, users).empty();
+  });
 }
 
 }  // namespace gshard

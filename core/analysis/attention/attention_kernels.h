@@ -40,6 +40,9 @@ struct AttentionKernel {
 // through values outside. O(instructions) for each kernel. Masks are ModuleAttention's to find.
 std::vector<AttentionKernel> FindAttention(const Computation& computation, const Users& users);
 
+// Does any computation of the module have such a kernel?
+bool SpellsAttentionOut(const Module& module);
+
 }  // namespace gshard
 
 #endif  // GSHARD_CORE_ANALYSIS_ATTENTION_ATTENTION_KERNELS_H_
