@@ -215,6 +215,39 @@ def serving(mesh, layers=4, batch=64, heads=12, length=2048):
     return step, (cache, weights, shape(mesh, (batch, width), PER_DEVICE, dtype=BF16), jax.ShapeDtypeStruct((), I32)), (0,)
 
 
+def paged_attention(mesh, texts=512, heads=32, keys=8, pages=65536, page=16, most=128):
+    """Each text's keys and values lie in pages of a table, in any order; each device has its own."""
+    def attend(q, k, v, table, lengths):
+        k, v = (x[table].reshape(q.shape[0], most * page, keys, 128) for x in (k, v))
+        q = q.reshape(q.shape[0], keys, heads // keys, 128)
+        scores = jnp.einsum("BKND,BTKD->BKNT", q, k).astype(F32) * 128 ** -0.5
+        scores = jnp.where(jnp.arange(most * page) < lengths[:, None, None, None], scores, -1e9)
+        return jnp.einsum("BKNT,BTKD->BKND", jax.nn.softmax(scores).astype(BF16), v)
+
+    rows = jax.sharding.PartitionSpec(PER_DEVICE)
+    step = jax.shard_map(attend, mesh=mesh, in_specs=(rows,) * 5, out_specs=rows)
+    cache = shape(mesh, (pages, page, keys, 128), PER_DEVICE, dtype=BF16)
+    return step, (shape(mesh, (texts, heads, 128), PER_DEVICE, dtype=BF16), cache, cache, tokens(mesh, texts, most), tokens(mesh, texts)), ()
+
+
+def adapter_of_each_text(mesh, texts=2048, width=4096, rank=16, count=16):
+    def step(x, weights, a, b, ids):
+        low = jnp.einsum("BM,BMR->BR", x, a[ids])
+        return x @ weights + jnp.einsum("BR,BRM->BM", low, b[ids])
+    return step, (shape(mesh, (texts, width), PER_DEVICE, dtype=BF16), shape(mesh, (width, width), dtype=BF16),
+                  shape(mesh, (count, width, rank), dtype=BF16), shape(mesh, (count, rank, width), dtype=BF16), tokens(mesh, texts)), ()
+
+
+def nucleus(mesh, texts=512, vocabulary=128256):
+    """A token of those that make up nine tenths."""
+    def step(logits, key):
+        ordered = jnp.sort(logits, axis=-1)[:, ::-1]
+        before = jnp.cumsum(jax.nn.softmax(ordered, axis=-1), axis=-1) - jax.nn.softmax(ordered, axis=-1)
+        least = jnp.min(jnp.where(before < 0.9, ordered, jnp.inf), axis=-1, keepdims=True)
+        return jax.random.categorical(key, jnp.where(logits < least, -jnp.inf, logits))
+    return step, (shape(mesh, (texts, vocabulary), PER_DEVICE), jax.ShapeDtypeStruct((2,), jnp.uint32)), ()
+
+
 # ---------------------------------------------------------------- images and sound
 def patches(images):
     batch, size = images.shape[:2]
@@ -341,4 +374,6 @@ PROGRAMS = [(name, topology, "data=8", build) for name, topology, build in (
     ("mixture by sorting", "v5p:2x2x2", mixture_by_sorting), ("serving, heads of 64", "v5e:2x4", serving),
     ("vision, 197 positions", "v4:2x2x2", vision), ("convolutions, narrow", "v5e:2x4", narrow_convolutions),
     ("images and texts", "v5e:2x4", images_and_texts), ("speech", "v6e:2x4", speech), ("recommender", "v5e:2x4", recommender),
-    ("rays", "v5p:2x2x2", rays), ("graph", "v5e:2x4", graph), ("digits", "v6e:2x4", digits))]
+    ("rays", "v5p:2x2x2", rays), ("graph", "v5e:2x4", graph), ("digits", "v6e:2x4", digits),
+    ("paged attention", "v5e:2x4", paged_attention), ("adapter of each text", "v6e:2x4", adapter_of_each_text),
+    ("nucleus sampling", "v5e:2x4", nucleus))]
