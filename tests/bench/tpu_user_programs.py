@@ -227,7 +227,8 @@ def paged_attention(mesh, texts=512, heads=32, keys=8, pages=65536, page=16, mos
     rows = jax.sharding.PartitionSpec(PER_DEVICE)
     step = jax.shard_map(attend, mesh=mesh, in_specs=(rows,) * 5, out_specs=rows)
     cache = shape(mesh, (pages, page, keys, 128), PER_DEVICE, dtype=BF16)
-    return step, (shape(mesh, (texts, heads, 128), PER_DEVICE, dtype=BF16), cache, cache, tokens(mesh, texts, most), tokens(mesh, texts)), ()
+    query = shape(mesh, (texts, heads, 128), PER_DEVICE, dtype=BF16)
+    return step, (query, cache, cache, tokens(mesh, texts, most), tokens(mesh, texts)), ()
 
 
 def adapter_of_each_text(mesh, texts=2048, width=4096, rank=16, count=16):
