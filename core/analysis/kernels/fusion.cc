@@ -739,7 +739,7 @@ class FusionBuilder {
 FusionModel::FusionModel(const Computation& computation, const Users& users,
                          const FusionOptions& options) {
   is_compiled_ = options.is_compiled;
-  fuses_more_ = options.fuses_more;
+  fuses_into_dots_ = options.fuses_into_dots;
   rounded_ = options.is_compiled ? nullptr : options.rounded;
   spared_ = options.is_compiled ? nullptr : options.attention;
   uint32_t last = 0;
@@ -755,7 +755,7 @@ FusionModel::FusionModel(const Computation& computation, const Users& users,
 
 // As gradients of what takes one element of each row do.
 bool FusionModel::ComparesPositions(const Instruction* x) const {
-  if (!fuses_more_ || x->opcode() != Opcode::kScatter || !x->shape()->IsArray()) return false;
+  if (!fuses_into_dots_ || x->opcode() != Opcode::kScatter || !x->shape()->IsArray()) return false;
   const Instruction* array = x->operand(0);
   if (array->opcode() != Opcode::kBroadcast || array->operand(0)->shape()->rank() != 0) return false;
   const auto& scatter = x->attributes<ScatterAttributes>();

@@ -128,7 +128,7 @@ class FusionModel {
   size_t Index(const Instruction* instruction) const { return instruction->id() - first_id_; }
 
   uint32_t first_id_ = 0;
-  bool is_compiled_ = false, fuses_more_ = false;
+  bool is_compiled_ = false, fuses_into_dots_ = false;
   const RoundedValues* rounded_ = nullptr;
   std::vector<State> state_;
   std::vector<FusionKernel> kernels_;
