@@ -19,7 +19,7 @@
 namespace gshard {
 namespace {
 
-bool Contains(std::string_view text, std::string_view part) {
+bool HasText(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
@@ -112,8 +112,8 @@ std::optional<MatrixWork> Attention(const Instruction& call, bool backward) {
   double keys = 0;
   for (int64_t i = 1; i + 1 < k->rank(); ++i) keys = std::max(keys, static_cast<double>(k->dim(i)));
   std::string_view config = call.backend_config();
-  if (Contains(config, "\"BNTH\"") && k->rank() == 4) keys = static_cast<double>(k->dim(2));
-  if (Contains(config, "\"BTNH\"") && k->rank() == 4) keys = static_cast<double>(k->dim(1));
+  if (HasText(config, "\"BNTH\"") && k->rank() == 4) keys = static_cast<double>(k->dim(2));
+  if (HasText(config, "\"BTNH\"") && k->rank() == 4) keys = static_cast<double>(k->dim(1));
   MatrixWork work;
   work.n = keys;
   work.k = d;
@@ -132,8 +132,8 @@ std::optional<MatrixWork> Convolution(const Instruction& call) {
   const Shape* output = FirstArray(call.shape());
   const std::string_view target = conv.target;
   // Backward, the roles are taken by others: input and filter gradients do the forward's work.
-  if (Contains(target, "BackwardInput")) std::swap(input, output);
-  if (Contains(target, "BackwardFilter")) std::swap(kernel, output);
+  if (HasText(target, "BackwardInput")) std::swap(input, output);
+  if (HasText(target, "BackwardFilter")) std::swap(kernel, output);
   if (!input->IsArray() || !kernel->IsArray() || !output->IsArray()) return std::nullopt;
   size_t arrow = conv.dim_labels.find("->"), bar = conv.dim_labels.find('_');
   if (arrow == std::string_view::npos || bar == std::string_view::npos) return std::nullopt;
@@ -169,28 +169,28 @@ double Factorisation(const Instruction& call, std::string_view target) {
   const double least = std::min(m, n), most = std::max(m, n);
   const double batch = Elements(a) / std::max(1.0, m * n);
   double one = 0;
-  if (Contains(target, "potrf") || target == "Cholesky") {
+  if (HasText(target, "potrf") || target == "Cholesky") {
     one = n * n * n / 3;
-  } else if (Contains(target, "getrf") || target == "LuDecomposition") {
+  } else if (HasText(target, "getrf") || target == "LuDecomposition") {
     one = m * n * least - least * least * (m + n) / 2 + 2 * least * least * least / 3;
-  } else if (Contains(target, "geqrf") || Contains(target, "geqp3") || target == "Qr") {
+  } else if (HasText(target, "geqrf") || HasText(target, "geqp3") || target == "Qr") {
     one = 2 * least * least * (most - least / 3);
-  } else if (Contains(target, "orgqr") || Contains(target, "ungqr") ||
+  } else if (HasText(target, "orgqr") || HasText(target, "ungqr") ||
              target == "ProductOfElementaryHouseholderReflectors") {
     one = 2 * least * least * (most - least / 3);
-  } else if (Contains(target, "gesdd") || Contains(target, "gesvd")) {
+  } else if (HasText(target, "gesdd") || HasText(target, "gesvd")) {
     one = 4 * most * most * least + 8 * most * least * least + 9 * least * least * least;
-  } else if (Contains(target, "syev") || Contains(target, "heev") || target == "Eigh") {
+  } else if (HasText(target, "syev") || HasText(target, "heev") || target == "Eigh") {
     one = 9 * n * n * n;
-  } else if (Contains(target, "geev") || Contains(target, "gees")) {
+  } else if (HasText(target, "geev") || HasText(target, "gees")) {
     one = 25 * n * n * n;
-  } else if (Contains(target, "gehrd")) {
+  } else if (HasText(target, "gehrd")) {
     one = 10 * n * n * n / 3;
-  } else if (Contains(target, "sytrd") || Contains(target, "hetrd")) {
+  } else if (HasText(target, "sytrd") || HasText(target, "hetrd")) {
     one = 4 * n * n * n / 3;
-  } else if (Contains(target, "gtsv")) {
+  } else if (HasText(target, "gtsv")) {
     return 8 * Elements(a);
-  } else if (Contains(target, "trsm")) {
+  } else if (HasText(target, "trsm")) {
     return Elements(FirstArray(call.shape())) * n;
   }
   return batch * one * (IsComplex(a->dtype()) ? 4 : 1);
@@ -205,8 +205,8 @@ bool IsFactorisation(std::string_view target) {
 
 bool IsGemm(std::string_view target) {
   return target.starts_with("__cublas$") || target.starts_with("__triton_gemm") ||
-         target.starts_with("__onednn$matmul") || Contains(target, "te_gemm") ||
-         Contains(target, "te_scaled_matmul") || target == "__cudnn$blockScaledDot";
+         target.starts_with("__onednn$matmul") || HasText(target, "te_gemm") ||
+         HasText(target, "te_scaled_matmul") || target == "__cudnn$blockScaledDot";
 }
 
 // A product over groups of rows, each by a matrix of its own (megablox): [m, k] x [g, k, n] -> [m,
@@ -291,10 +291,10 @@ KernelKind KindByName(const Instruction& call) {
   const std::string name =
       OpNameOf(call) + " " + std::string(ConfigValue(call, "kernel_name").substr(0, 80));
   for (std::string_view attention : {"attention", "flash", "splash", "mha"}) {
-    if (Contains(name, attention)) return KernelKind::kAttention;
+    if (HasText(name, attention)) return KernelKind::kAttention;
   }
   for (std::string_view product : {"megablox", "gmm", "grouped_matmul"}) {
-    if (Contains(name, product)) return KernelKind::kGroupedProduct;
+    if (HasText(name, product)) return KernelKind::kGroupedProduct;
   }
   return KernelKind::kUnknown;
 }
@@ -338,10 +338,10 @@ Known Recognise(const Instruction& call) {
   Known known;
   if (IsGemm(target)) {
     known.product = Gemm(call);
-  } else if (Contains(target, "fmha") || Contains(target, "fused_attn") ||
-             Contains(target, "flash_attn") || Contains(target, "flash_attention") ||
-             Contains(target, "mha_")) {
-    const bool backward = Contains(target, "ackward") || Contains(target, "_bwd");
+  } else if (HasText(target, "fmha") || HasText(target, "fused_attn") ||
+             HasText(target, "flash_attn") || HasText(target, "flash_attention") ||
+             HasText(target, "mha_")) {
+    const bool backward = HasText(target, "ackward") || HasText(target, "_bwd");
     known.product = Attention(call, backward);
     known.is_attention = known.product.has_value();
   } else if (target.starts_with("__cudnn$conv")) {
@@ -357,7 +357,7 @@ Known Recognise(const Instruction& call) {
     }
   } else if (std::optional<double> flops = ConfigNumber(call, "flops")) {
     RecogniseEstimated(call, *flops, known);
-  } else if (target == "tpu_custom_call" || Contains(target, "triton")) {
+  } else if (target == "tpu_custom_call" || HasText(target, "triton")) {
     const KernelKind kind = KindByName(call);
     const std::string name = OpNameOf(call);
     if (kind == KernelKind::kGroupedProduct) {
@@ -365,8 +365,8 @@ Known Recognise(const Instruction& call) {
     } else if (kind == KernelKind::kAttention) {
       known.is_attention = true;
       // Paged caches hold keys that few queries read: their bytes are what counts.
-      if (!Contains(name, "paged")) {
-        known.product = Attention(call, Contains(name, "bwd") || Contains(name, "transpose("));
+      if (!HasText(name, "paged")) {
+        known.product = Attention(call, HasText(name, "bwd") || HasText(name, "transpose("));
       }
     }
   }
