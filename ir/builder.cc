@@ -10,10 +10,6 @@ namespace gshard {
 
 namespace {
 
-bool SameDims(std::span<const int64_t> a, std::span<const int64_t> b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end());
-}
-
 // 0, 1, 2, ..
 bool IsIdentity(std::span<const int64_t> dims) {
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -159,7 +155,7 @@ Instruction* Builder::Clamp(Instruction* low, Instruction* x, Instruction* high)
 
 Instruction* Builder::Broadcast(Instruction* x, std::span<const int64_t> result_dims,
                                 std::span<const int64_t> dimensions) {
-  if (IsIdentity(dimensions) && SameDims(x->shape()->dims(), result_dims)) return x;
+  if (IsIdentity(dimensions) && std::ranges::equal(x->shape()->dims(), result_dims)) return x;
   Instruction* operands[] = {x};
   const Shape* shape = context().Array(x->shape()->dtype(), result_dims);
   return Add(Opcode::kBroadcast, operands, DimensionsAttributes{Copy(dimensions)}, shape);
@@ -170,10 +166,10 @@ Instruction* Builder::BroadcastScalar(Instruction* scalar, std::span<const int64
 }
 
 Instruction* Builder::Reshape(Instruction* x, std::span<const int64_t> dims) {
-  while (x->opcode() == Opcode::kReshape && !SameDims(x->shape()->dims(), dims)) {
+  while (x->opcode() == Opcode::kReshape && !std::ranges::equal(x->shape()->dims(), dims)) {
     x = x->operand(0);
   }
-  if (SameDims(x->shape()->dims(), dims)) return x;
+  if (std::ranges::equal(x->shape()->dims(), dims)) return x;
   const Shape* shape = context().Array(x->shape()->dtype(), dims);
   CheckInternal(shape->element_count() == x->shape()->element_count(),
                 "builder: reshape changes the number of elements");
@@ -191,7 +187,7 @@ Instruction* Builder::Slice(Instruction* x, std::span<const int64_t> starts,
                             std::span<const int64_t> limits, std::span<const int64_t> strides) {
   const bool unit =
       std::all_of(strides.begin(), strides.end(), [](int64_t stride) { return stride == 1; });
-  if (unit && SameDims(x->shape()->dims(), limits) &&
+  if (unit && std::ranges::equal(x->shape()->dims(), limits) &&
       std::all_of(starts.begin(), starts.end(), [](int64_t start) { return start == 0; })) {
     return x;
   }
@@ -218,7 +214,7 @@ Instruction* Builder::SliceDim(Instruction* x, int64_t dimension, int64_t start,
 
 Instruction* Builder::DynamicSlice(Instruction* x, std::span<Instruction* const> starts,
                                    std::span<const int64_t> sizes) {
-  if (SameDims(x->shape()->dims(), sizes)) return x;
+  if (std::ranges::equal(x->shape()->dims(), sizes)) return x;
   std::vector<Instruction*> operands = {x};
   operands.insert(operands.end(), starts.begin(), starts.end());
   return Add(Opcode::kDynamicSlice, operands, DynamicSliceAttributes{Copy(sizes)});

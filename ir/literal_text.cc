@@ -12,7 +12,7 @@ namespace gshard {
 namespace {
 
 template <typename T>
-void AppendInteger(std::string& out, T value) {
+void AppendDigits(std::string& out, T value) {
   char digits[24];
   out.append(digits, std::to_chars(digits, digits + sizeof(digits), value).ptr);
 }
@@ -98,22 +98,22 @@ void AppendElement(std::string& out, DType dtype, const std::byte* from) {
       out += ')';
       return;
     case DType::kS64:
-      AppendInteger(out, Load<int64_t>(from));
+      AppendDigits(out, Load<int64_t>(from));
       return;
     case DType::kU64:
-      AppendInteger(out, Load<uint64_t>(from));
+      AppendDigits(out, Load<uint64_t>(from));
       return;
     case DType::kS32:
-      AppendInteger(out, Load<int32_t>(from));
+      AppendDigits(out, Load<int32_t>(from));
       return;
     case DType::kU32:
-      AppendInteger(out, Load<uint32_t>(from));
+      AppendDigits(out, Load<uint32_t>(from));
       return;
     case DType::kS16:
-      AppendInteger(out, int{Load<int16_t>(from)});
+      AppendDigits(out, int{Load<int16_t>(from)});
       return;
     case DType::kU16:
-      AppendInteger(out, int{Load<uint16_t>(from)});
+      AppendDigits(out, int{Load<uint16_t>(from)});
       return;
     default:
       break;
@@ -122,9 +122,9 @@ void AppendElement(std::string& out, DType dtype, const std::byte* from) {
     AppendSmallFloat(out, dtype,
                      StorageBytes(dtype) == 1 ? Load<uint8_t>(from) : Load<uint16_t>(from));
   } else if (ClassOf(dtype) == DTypeClass::kSigned) {
-    AppendInteger(out, int{Load<int8_t>(from)});
+    AppendDigits(out, int{Load<int8_t>(from)});
   } else {
-    AppendInteger(out, int{Load<uint8_t>(from)});
+    AppendDigits(out, int{Load<uint8_t>(from)});
   }
 }
 
@@ -147,9 +147,9 @@ class ArrayPrinter {
     out_ += spaced ? "{ " : "{";
     if (rank > 3 && dim > 0 && !innermost) {
       out_ += "/*i";
-      AppendInteger(out_, dim - 1);
+      AppendDigits(out_, dim - 1);
       out_ += '=';
-      AppendInteger(out_, row);
+      AppendDigits(out_, row);
       out_ += "*/ ";
     }
     for (int64_t i = 0; i < count; ++i) {

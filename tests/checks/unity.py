@@ -1,5 +1,6 @@
 """Names that meet in a batch of the release build: files of one or more folders are compiled together (CMakeLists.txt,
-gshard_batch), so two of them must not define the same thing in their anonymous namespaces. Says it in a second; the release build takes minutes.
+gshard_batch), so two of them must not define the same thing in their anonymous namespaces, nor may one hide a function of ir/
+that another calls. Says it in a second; the release build takes minutes.
 
 usage: unity.py, from the top of the checkout
 
@@ -98,15 +99,35 @@ def types_of_headers(folder):
             for match in re.finditer(r"^(?:class|struct|enum class) (\w+)(?: final)? (?::|\{)", header.read_text(), re.M)}
 
 
+def functions_of_headers(folder):
+    """Free functions of a folder, with their headers."""
+    found = {}
+    for header in sorted(folder.glob("*.h")):
+        for match in re.finditer(r"^(?:inline |constexpr )*[A-Za-z_][\w:<>*&, ]*?[ &*](\w+)\([^;{]*[;{]", header.read_text(), re.M):
+            found.setdefault(match.group(1), header)
+    return found
+
+
+def hidden_functions(paths, functions):
+    """A function in one file's anonymous namespace hides that of a header from all files behind it, whatever its parameters."""
+    hiding = {key[0]: (path, line) for path in paths for key, line, _ in definitions(path) if key[0] in functions and key[1] is not None}
+    for name, (path, line) in hiding.items():
+        for other in paths[paths.index(path) + 1:]:
+            defines = any(key[0] == name for key, _, _ in definitions(other))
+            if not defines and re.search(rf"(?<![\w.:>]){name}\(", other.read_text()):
+                yield f"{path}:{line}: {name} hides that of {functions[name]}, which {other} calls"
+
+
 def main():
     problems, count, types_of_ir = [], 0, types_of_headers(pathlib.Path("ir"))
+    functions_of_ir = functions_of_headers(pathlib.Path("ir"))
     for folders in batches():
         seen, types = {}, dict(types_of_ir)
         for folder in folders:
             types.update(types_of_headers(folder))
-        for path in sorted(path for folder in folders for path in folder.glob("*.cc")):
-            if path.stat().st_size > LARGEST:
-                continue
+        paths = sorted(path for folder in folders for path in folder.glob("*.cc") if path.stat().st_size <= LARGEST)
+        problems += hidden_functions(paths, functions_of_ir)
+        for path in paths:
             for key, line, same in definitions(path):
                 count += 1
                 if key[0] in types:
