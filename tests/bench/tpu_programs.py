@@ -1,7 +1,8 @@
 """Peak memory and kernels' times of small programs: XLA's compiler for TPUs beside ours (tpu_program_list.py and
 tpu_user_programs.py).
 
-    python3 tests/bench/tpu_programs.py --gshard build/ci/cmd/gshard-cost [--only REGEX] [--keep DIR] [--compiled] [--json FILE]
+    python3 tests/bench/tpu_programs.py --gshard build/ci/cmd/gshard-cost [--only REGEX] [--keep DIR] [--compiled]
+        [--topology v3:2x2] [--json FILE]
 
 Needs jax, jaxlib and libtpu from PyPI, no TPU: programs are compiled ahead of time, each in a process of its own, 5 to 60
 seconds a program; what is in DIR already is not compiled again. The compiler's peak is arguments + outputs - aliased +
@@ -25,7 +26,7 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 
 from tpu_kernels import at_full_rates  # noqa: E402
 
-CHIPS = {"v4": "tpu-v4", "v5e": "tpu-v5e", "v5p": "tpu-v5p", "v6e": "tpu-v6e"}
+CHIPS = {"v3": "tpu-v3", "v4": "tpu-v4", "v5e": "tpu-v5e", "v5p": "tpu-v5p", "v6e": "tpu-v6e"}
 CLASSES = ("dot", "attention", "movement", "other")
 FIELDS = ("argument", "output", "alias", "temp", "host_temp")
 
@@ -36,12 +37,13 @@ def all_programs():
     return tpu_program_list.PROGRAMS + tpu_user_programs.PROGRAMS
 
 
-def compile_one(name, directory):
-    """Writes step.mlir, compiled.txt and memory.json of the program."""
+def compile_one(name, directory, topology):
+    """Writes step.mlir, compiled.txt and memory.json of the program, for its own topology if none is given."""
     import jax
     import numpy
     from jax.experimental import topologies
-    _, topology, mesh, build = next(p for p in all_programs() if p[0] == name)
+    _, own_topology, mesh, build = next(p for p in all_programs() if p[0] == name)
+    topology = topology or own_topology
     names, sizes = zip(*[(axis.split("=")[0], int(axis.split("=")[1])) for axis in mesh.split(",")])
     # A v4 chip is one device, as its users have it.
     options = {"chip_config_name": "megacore"} if topology.startswith("v4") else {}
@@ -73,8 +75,7 @@ def cost(gshard, path, chip, *flags):
     return json.loads(done.stdout)
 
 
-def compare(gshard, number, program, directory):
-    name, topology = program[:2]
+def compare(gshard, number, name, topology, directory):
     chip = CHIPS[topology.split(":")[0]]
     ours, text = cost(gshard, directory / "step.mlir", chip), cost(gshard, directory / "compiled.txt", chip)
     if ours is None:
@@ -121,12 +122,13 @@ def main():
     parser.add_argument("--only", default="", help="programs whose name matches")
     parser.add_argument("--keep", type=pathlib.Path, default=pathlib.Path("build/tpu_programs"), help="where compiled programs lie")
     parser.add_argument("--compiled", action="store_true", help="only programs that lie there")
+    parser.add_argument("--topology", help="compile all of them for this one, such as v3:2x2, instead of each for its own")
     parser.add_argument("--json", help="all rows, to this file")
     parser.add_argument("--compile", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     place = lambda name: arguments.keep / re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
     if arguments.compile:
-        compile_one(arguments.compile, place(arguments.compile))
+        compile_one(arguments.compile, place(arguments.compile), arguments.topology)
         return
     rows = []
     for number, program in enumerate(all_programs(), 1):
@@ -136,14 +138,15 @@ def main():
         if not (directory / "memory.json").exists():
             if arguments.compiled:
                 continue
-            done = subprocess.run([sys.executable, __file__, "--keep", arguments.keep, "--compile", program[0]], check=False,
+            topology = ["--topology", arguments.topology] if arguments.topology else []
+            done = subprocess.run([sys.executable, __file__, "--keep", arguments.keep, "--compile", program[0], *topology], check=False,
                                   capture_output=True, text=True)
             if done.returncode:
                 print(f"{program[0]}: not compiled: {done.stderr.strip().splitlines()[-1][:200]}", file=sys.stderr)
                 continue
             print(f"{program[0]}: compiled", file=sys.stderr)
         if arguments.gshard:
-            rows.append(compare(arguments.gshard, number, program, directory))
+            rows.append(compare(arguments.gshard, number, program[0], arguments.topology or program[1], directory))
     if rows:
         print_table(rows)
     if arguments.json:
