@@ -52,7 +52,7 @@ void AddPricingFlags(const Command& command, EstimateFlags& flags) {
   AddCostOptionFlags(command, flags.cost);
   command.Add("--tiling", flags.tiling,
               "Padding of arrays in memory: none, that of the text's tiled layouts, or tpu: "
-              "T(8,128) where there is none (default: tpu for TPUs from v4 on, else layout)",
+              "T(8,128) where there is none (default: tpu for TPUs, else layout)",
               {.type = "none|layout|tpu", .one_of = {"none", "layout", "tpu"}});
   command.Add(
       "--combine-threshold", flags.combine_threshold,

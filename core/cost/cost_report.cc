@@ -332,16 +332,18 @@ MemoryOptions MemoryOptionsOf(const Chip& chip) {
   options.all_reduces_in_place = chip.compiler == Chip::Compiler::kTpu;
   options.fast_memory_bytes = chip.fast_memory_bytes;
   options.host_copies_start_early = options.all_reduces_in_place;
-  // Seen of the compilers of v4, v5e, v5p and v6e; GPipe's table of TPU v3 leaves no room for it.
-  options.donations_wait = options.all_reduces_in_place && chip.overlaps_collectives;
-  if (options.donations_wait) options.tiling = Tiling::kTpu;
+  options.donations_wait = options.all_reduces_in_place;
+  if (options.all_reduces_in_place)
+    options.tiling = chip.overlaps_collectives ? Tiling::kTpu : Tiling::kTpuV3;
   if (chip.all_reduce_combine_bytes > 0) options.combine_bytes = chip.all_reduce_combine_bytes;
   return options;
 }
 
 MemoryOptions MemoryOptionsOf(const Chip& chip, const CostOptions& options) {
   MemoryOptions memory = MemoryOptionsOf(chip);
-  memory.tiling = options.tiling.value_or(memory.tiling);
+  // Of a TPU, its own.
+  const bool is_own = options.tiling == Tiling::kTpu && IsOfTpu(memory.tiling);
+  if (!is_own) memory.tiling = options.tiling.value_or(memory.tiling);
   memory.fuse_attention = options.fuse_attention;
   if (options.combine_bytes > 0) memory.combine_bytes = options.combine_bytes;
   return memory;

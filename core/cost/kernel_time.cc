@@ -223,11 +223,10 @@ double KernelSeconds(const KernelWork& work, const Chip& chip) {
 FusionOptions FusionOptionsOf(const Chip& chip) {
   FusionOptions options;
   if (chip.compiler == Chip::Compiler::kCpu) return options;
-  options.fuses_into_dots = chip.compiler == Chip::Compiler::kTpu;
+  options.for_tpu = chip.compiler == Chip::Compiler::kTpu;
+  options.dots_write_chains = options.for_tpu && chip.overlaps_collectives;
   options.fuses_movement = true;
   options.copies_values = true;
-  // Runs on TPU v2 and v3 are of 2020 and before, when the compiler wrote a router's masks.
-  options.fuses_more = options.fuses_into_dots && chip.overlaps_collectives;
   options.fuses_calls = chip.stack != Chip::Stack::kPytorch;
   options.copies_into_stacks = chip.stack == Chip::Stack::kJax;
   options.casts_in_producers = chip.stack == Chip::Stack::kMegatron;

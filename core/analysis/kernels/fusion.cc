@@ -352,7 +352,7 @@ class FusionBuilder {
   // Fuses x into the kernels of its users if they take it.
   bool CanFuse(const Instruction* x, Role role) {
     if (!x->shape()->IsArray() || !MayJoinCalls(x, role)) return false;
-    if (options_.fuses_more && x->opcode() == Opcode::kGather) return false;
+    if (options_.for_tpu && x->opcode() == Opcode::kGather) return false;
     const KernelList kernels = KernelsOfUsers(x);
     if (kernels.empty()) return false;
     if (kernels[0] == kOutside) return JoinsReader(x, role, kernels);
@@ -384,7 +384,7 @@ class FusionBuilder {
   // ones that each reader casts.
   bool EndsDotChain(const Instruction* x, Role role) const {
     constexpr int kMaxLength = 16;
-    if (!options_.fuses_into_dots || role != Role::kElementwise) return false;
+    if (!options_.dots_write_chains || role != Role::kElementwise) return false;
     for (int length = 0; length < kMaxLength; ++length) {
       const Instruction* next = nullptr;
       for (const Instruction* operand : x->operands()) {
@@ -404,7 +404,7 @@ class FusionBuilder {
   // Is x what the matrix unit makes, as it loads it, of a value that is in memory anyway? Each
   // product casts its operand then; nothing keeps the narrow copy.
   bool IsCastForDots(const Instruction* x, KernelList kernels) const {
-    if (!options_.fuses_more || x->opcode() != Opcode::kConvert) return false;
+    if (!options_.for_tpu || x->opcode() != Opcode::kConvert) return false;
     const Instruction* source = x->operand(0);
     while (IsAlias(source)) source = source->operand(0);
     const Role role = RoleOf(source);
@@ -434,7 +434,7 @@ class FusionBuilder {
       const bool is_made = operand->opcode() == Opcode::kIota || operand->shape()->rank() == 0;
       read += is_sliced ? made : is_made ? 0 : operand->shape()->byte_size();
     }
-    if (options_.fuses_more) read = std::min(read, BytesBehind(x));
+    if (options_.for_tpu) read = std::min(read, BytesBehind(x));
     return read <= made + made / 8;
   }
 
@@ -492,7 +492,7 @@ class FusionBuilder {
   // What is to be in memory anyway, a result or what a collective sends, is written by the first
   // kernel that computes with it, too: Adam's moments and parameters are one kernel on TPUs.
   bool JoinsReader(const Instruction* x, Role role, KernelList kernels) {
-    if (!options_.fuses_more || kernels.size() < 2) return false;
+    if (!options_.for_tpu || kernels.size() < 2) return false;
     for (const Instruction* user : users_.of(x)) {
       const bool is_outside = KernelsOf(user).empty() || Updates(user, x);
       if (is_outside && Needs(kernels.back(), user)) return false;
@@ -620,7 +620,7 @@ class FusionBuilder {
                                       draft.root_role != Role::kUpdate);
     }
     if (role == Role::kMovement && !options_.fuses_movement) return false;
-    if (options_.fuses_more && draft.kernel.root->opcode() == Opcode::kScatter &&
+    if (options_.for_tpu && draft.kernel.root->opcode() == Opcode::kScatter &&
         draft.root_role == Role::kUpdate) {
       return role == Role::kCheap;
     }
@@ -646,7 +646,7 @@ class FusionBuilder {
       return false;
     }
     if (draft.changes_layout_only) return options_.fuses_movement;
-    return options_.fuses_into_dots && draft.root_role != Role::kReduce &&
+    return options_.for_tpu && draft.root_role != Role::kReduce &&
            draft.root_role != Role::kMovement && !draft.has_movement;
   }
 
@@ -659,11 +659,11 @@ class FusionBuilder {
     }
     if (role == Role::kMovement) {
       return x->opcode() == Opcode::kTranspose || x->opcode() == Opcode::kSlice ||
-             x->opcode() == Opcode::kDynamicSlice || options_.fuses_into_dots;
+             x->opcode() == Opcode::kDynamicSlice || options_.for_tpu;
     }
     // Libraries convert operands as they load them.
     return role == Role::kElementwise &&
-           (options_.fuses_into_dots || x->opcode() == Opcode::kConvert);
+           (options_.for_tpu || x->opcode() == Opcode::kConvert);
   }
 
   void NewKernel(const Instruction* x, Role role) {
@@ -739,7 +739,7 @@ class FusionBuilder {
 FusionModel::FusionModel(const Computation& computation, const Users& users,
                          const FusionOptions& options) {
   is_compiled_ = options.is_compiled;
-  fuses_into_dots_ = options.fuses_into_dots;
+  for_tpu_ = options.for_tpu;
   rounded_ = options.is_compiled ? nullptr : options.rounded;
   spared_ = options.is_compiled ? nullptr : options.attention;
   uint32_t last = 0;
@@ -755,7 +755,7 @@ FusionModel::FusionModel(const Computation& computation, const Users& users,
 
 // As gradients of what takes one element of each row do.
 bool FusionModel::ComparesPositions(const Instruction* x) const {
-  if (!fuses_into_dots_ || x->opcode() != Opcode::kScatter || !x->shape()->IsArray()) return false;
+  if (!for_tpu_ || x->opcode() != Opcode::kScatter || !x->shape()->IsArray()) return false;
   const Instruction* array = x->operand(0);
   if (array->opcode() != Opcode::kBroadcast || array->operand(0)->shape()->rank() != 0) return false;
   const auto& scatter = x->attributes<ScatterAttributes>();

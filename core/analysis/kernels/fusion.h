@@ -30,9 +30,16 @@
 namespace gshard {
 
 struct FusionOptions {
-  // A TPU's matrix unit takes elementwise producers and consumers; libraries, as GPUs and CPUs call
-  // them, take layouts only.
-  bool fuses_into_dots = false;
+  // As XLA's compiler for TPUs. The matrix unit takes elementwise producers and consumers, and casts
+  // weights itself (libraries, as GPUs and CPUs call them, take layouts only). What a chain of
+  // elementwise operations starts at counts as what its value is made of, not the values on the
+  // way. What is in memory anyway is written by the first kernel that computes with it. Gathers and
+  // scatters are kernels of their own, which read and write memory.
+  bool for_tpu = false;
+  // A dot's kernel also runs the elementwise chain behind it where several kernels need its end (TPU
+  // v4 and later): f32 scores are in memory. False: each of them runs the chain, which starts at
+  // what the dot makes: bf16 scores (docs/against_tpu.md, "TPU v3").
+  bool dots_write_chains = false;
   // Slices, gathers, transposes, pads, .. run in the kernel that uses them.
   bool fuses_movement = false;
   // A value of several kernels is computed in each of them where what it is made of is no more to
@@ -44,11 +51,6 @@ struct FusionOptions {
   const ModuleAttention* attention = nullptr;
   // What lies on the host is no kernel's; null: nothing is known. Lives as long as the model.
   const HostMemory* host = nullptr;
-  // As the compilers of TPU v4 and later: what a chain of elementwise operations starts at counts
-  // as what its value is made of, not the values on the way; products cast weights themselves;
-  // what is in memory anyway is written by the first kernel that computes with it; and gathers and
-  // scatters are kernels of their own, which read and write memory.
-  bool fuses_more = false;
   // Elementwise operations of a model are fused only with those of the same function of a library
   // (jit(silu)), where they are of none with those that compute a function of one array (gelu; its
   // derivative, of the cotangent and what was saved), and with the statistics of a norm or softmax:
@@ -128,7 +130,7 @@ class FusionModel {
   size_t Index(const Instruction* instruction) const { return instruction->id() - first_id_; }
 
   uint32_t first_id_ = 0;
-  bool is_compiled_ = false, fuses_into_dots_ = false;
+  bool is_compiled_ = false, for_tpu_ = false;
   const RoundedValues* rounded_ = nullptr;
   std::vector<State> state_;
   std::vector<FusionKernel> kernels_;

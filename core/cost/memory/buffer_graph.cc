@@ -32,7 +32,7 @@ class GraphBuilder {
                const BufferGraphOptions& options, const FactsOfCallees& facts)
       : computation_(computation), options_(options), facts_(facts) {
     if (!options.is_scheduled) fusion_.emplace(computation, users, options.fusion);
-    if (!options.is_scheduled && options.tiling == Tiling::kTpu) {
+    if (!options.is_scheduled && IsOfTpu(options.tiling)) {
       minor_dims_.emplace(computation, users);
     }
     for (const Instruction* x : computation.instructions()) {
@@ -423,7 +423,9 @@ class GraphBuilder {
         if (source == kNone) source = AddBranchHome(x, number);
         if (source != kNone) offer(source);
       } else {
-        OfferInputs(x, buffer.leaf, offer);
+        OfferInputs(x, buffer.leaf, [&](uint32_t candidate) {
+          if (!IsOneOfSeveral(graph_.buffers[candidate].owner)) offer(candidate);
+        });
       }
     }
     graph_.overwrites.EndList();
@@ -460,10 +462,22 @@ class GraphBuilder {
     return home;
   }
 
+  // On TPUs, is x one of the results of a kernel that has several? Nothing is computed in place of
+  // these.
+  bool IsOneOfSeveral(const Instruction* x) const {
+    if (!options_.fusion.for_tpu) return false;
+    if (x->opcode() == Opcode::kFusion) return x->shape()->leaf_count() > 1;
+    const FusionKernel* kernel = fusion_ ? fusion_->KernelOf(x) : nullptr;
+    return kernel != nullptr &&
+           std::ranges::any_of(kernel->members, [&](const Instruction* member) {
+             return member != x && !fusion_->IsFused(member);
+           });
+  }
+
   // On TPUs, is x a second result of another value's kernel? Such are in place only where they are
   // given back in a donated argument's memory.
   bool IsWrittenBeside(const Instruction* x) const {
-    if (!fusion_ || !options_.fusion.fuses_into_dots || results_.contains(x)) return false;
+    if (!fusion_ || !options_.fusion.for_tpu || results_.contains(x)) return false;
     const FusionKernel* kernel = fusion_->KernelOf(x);
     return kernel != nullptr && kernel->root != x;
   }

@@ -86,15 +86,22 @@ struct TiledOrder {
   int64_t elements = INT64_MAX;
 };
 
+// Rows of the smallest tile: `words` of 32 bits.
+int64_t LeastRows(DType dtype, int64_t words) {
+  return words * std::max<int64_t>(1, 32 / DTypeBits(dtype));
+}
+
 // The order that pads least to a TPU's T(8,128), fewer rows for narrow arrays.
-TiledOrder LeastPaddedOrder(const std::vector<int64_t>& dims, MinorDims may_be) {
+TiledOrder LeastPaddedOrder(const std::vector<int64_t>& dims, int64_t least_rows,
+                            MinorDims may_be) {
   TiledOrder least;
   for (size_t minor = dims.size(); minor-- > 0;) {
     if (!MayBe(may_be.first, minor)) continue;
     for (size_t second = dims.size(); second-- > 0;) {
       if (second == minor || !MayBe(may_be.second, second)) continue;
-      int64_t elements = CappedProduct(PaddedTo(dims[minor], 128),
-                                       PaddedTo(dims[second], PowerOfTwoUpTo(dims[second], 1, 8)));
+      const int64_t rows = PowerOfTwoUpTo(dims[second], least_rows, 8);
+      int64_t elements =
+          CappedProduct(PaddedTo(dims[minor], 128), PaddedTo(dims[second], rows));
       for (size_t d = 0; d < dims.size(); ++d) {
         if (d != minor && d != second) elements = CappedProduct(elements, dims[d]);
       }
@@ -105,17 +112,19 @@ TiledOrder LeastPaddedOrder(const std::vector<int64_t>& dims, MinorDims may_be) 
 }
 
 // Elements with the padding of a TPU; vectors have tiles of 128 to 1024 elements.
-int64_t ElementsInTpuTiles(const std::vector<int64_t>& dims, MinorDims may_be) {
+int64_t ElementsInTpuTiles(const std::vector<int64_t>& dims, int64_t least_rows,
+                           MinorDims may_be) {
   if (dims.empty()) return 1;
   if (dims.size() == 1) return PaddedTo(dims[0], PowerOfTwoUpTo(dims[0], 128, 1024));
-  return LeastPaddedOrder(dims, may_be).elements;
+  return LeastPaddedOrder(dims, least_rows, may_be).elements;
 }
 
 }  // namespace
 
 MinorDims LeastPadded(const Shape* shape, MinorDims may_be) {
   if (!shape->IsArray() || shape->rank() < 2 || shape->rank() > 32) return may_be;
-  const TiledOrder least = LeastPaddedOrder(KnownDims(shape), may_be);
+  const int64_t least_rows = LeastRows(shape->dtype(), 1);
+  const TiledOrder least = LeastPaddedOrder(KnownDims(shape), least_rows, may_be);
   return {uint32_t{1} << least.minor, uint32_t{1} << least.second};
 }
 
@@ -135,8 +144,9 @@ int64_t BufferBytes(const Shape* leaf, Tiling tiling, MinorDims minor) {
     return std::clamp<int64_t>(leaf->byte_size(), 0, kMaxBytes);
   std::vector<int64_t> tile = tiling == Tiling::kDense ? std::vector<int64_t>() : FirstTile(tail);
   int64_t elements = 0;
-  if (tiling == Tiling::kTpu && tile.empty()) {
-    elements = ElementsInTpuTiles(KnownDims(leaf), minor);
+  if (IsOfTpu(tiling) && tile.empty()) {
+    const int64_t least_rows = LeastRows(leaf->dtype(), tiling == Tiling::kTpuV3 ? 2 : 1);
+    elements = ElementsInTpuTiles(KnownDims(leaf), least_rows, minor);
   } else {
     std::vector<int64_t> dims = PhysicalDims(leaf);
     PadToTiles(dims, tile);

@@ -15,8 +15,12 @@ namespace gshard {
 enum class Tiling : uint8_t {
   kDense,   // no padding at all
   kLayout,  // tiles that the text's layouts give
-  kTpu,     // those, and T(8,128), in the order of dims that pads least, where there are none
+  // Those, and T(8,128), in the order of dims that pads least, where there are none. Narrow arrays
+  // have tiles of fewer rows: of 32 bits at least, on TPU v2 and v3 of 64.
+  kTpu,
+  kTpuV3,
 };
+inline bool IsOfTpu(Tiling tiling) { return tiling >= Tiling::kTpu; }
 
 // Dims that may be the most minor of an array, and those that may be the next, by bit.
 struct MinorDims {
@@ -29,7 +33,7 @@ struct MinorDims {
 MinorDims LeastPadded(const Shape* shape, MinorDims may_be);
 
 // Of anything but a tuple, in whichever memory. Sizes are capped at 2^46 bytes, so that sums of
-// them do not overflow. An unbounded dimension counts as none. `minor` is for kTpu where the text
+// them do not overflow. An unbounded dimension counts as none. `minor` is for TPUs where the text
 // has no tile.
 int64_t BufferBytes(const Shape* leaf, Tiling tiling, MinorDims minor = {});
 

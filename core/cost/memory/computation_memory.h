@@ -6,7 +6,6 @@
 #include <unordered_map>
 
 #include "core/cost/memory/live_ranges.h"
-#include "ir/op_traits.h"
 
 namespace gshard {
 
@@ -20,12 +19,6 @@ struct ComputationMemory {
   // Its peak beyond its parameters.
   int64_t extra() const { return liveness.peak_bytes - parameter_bytes; }
 };
-
-// Do the computations that such an operation calls have buffers of their own? A fusion is one
-// kernel.
-inline bool CallsWithOwnMemory(Opcode opcode) {
-  return IsControlFlow(opcode) && opcode != Opcode::kFusion;
-}
 
 using ComputationMemories = std::unordered_map<const Computation*, ComputationMemory>;
 

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "ir/op_traits.h"
-
 namespace gshard {
 namespace {
 
@@ -136,11 +134,11 @@ class LivenessWalk {
   // A result whose memory the runtime allocates before the program starts. Of calls and branches
   // the memory is counted where they make it.
   bool IsReserved(uint32_t buffer) const {
+    const Opcode opcode = graph_.buffers[buffer].owner->opcode();
     return context_.returns_to_runtime && context_.donations_wait && last_use_[buffer] == end_ &&
            is_result_[buffer] && home_[buffer] == kNoRange &&
            !IsArgument(result_.range_of[buffer]) &&
-           !(IsControlFlow(graph_.buffers[buffer].owner->opcode()) &&
-             graph_.buffers[buffer].owner->opcode() != Opcode::kWhile);
+           (!CallsWithOwnMemory(opcode) || opcode == Opcode::kWhile);
   }
 
   bool TakeOver(uint32_t buffer, uint32_t step) {

@@ -13,8 +13,15 @@
 #include <vector>
 
 #include "core/cost/memory/buffer_graph.h"
+#include "ir/op_traits.h"
 
 namespace gshard {
+
+// Do the computations that such an operation calls have buffers of their own? A fusion is one
+// kernel.
+inline bool CallsWithOwnMemory(Opcode opcode) {
+  return IsControlFlow(opcode) && opcode != Opcode::kFusion;
+}
 
 // Who owns the memory of a parameter's leaf.
 enum class Ownership : uint8_t {

@@ -225,7 +225,7 @@ struct CompilerChanges {
     }
     inlines_calls = calls > 0;
     combines_all_reduces = all_reduces > 1;
-    casts_stacks = options.rounds_dot_operands && options.fusion.fuses_into_dots && loops > 0;
+    casts_stacks = options.rounds_dot_operands && options.fusion.for_tpu && loops > 0;
   }
   bool Any() const { return inlines_calls || combines_all_reduces || casts_stacks; }
 

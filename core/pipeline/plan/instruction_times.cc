@@ -44,7 +44,7 @@ double InstructionTimes::Of(const Instruction* x) const {
 }
 
 bool InstructionTimes::IsWrittenByProduct(const Instruction* x) const {
-  if (!FusionOptionsOf(chip_).fuses_into_dots) return false;
+  if (!FusionOptionsOf(chip_).for_tpu) return false;
   const int64_t elements = x->shape()->IsArray() ? x->shape()->element_count() : 0;
   std::vector<const Instruction*> chain = {x};
   for (size_t i = 0; i < chain.size(); ++i) {

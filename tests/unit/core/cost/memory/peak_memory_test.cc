@@ -277,6 +277,11 @@ TEST_CASE("Tiled layouts are padded", "[cost][memory]") {
   CHECK(bytes("f32[3,100]", Tiling::kLayout) == 1200);
   CHECK(bytes("f32[3,100]", Tiling::kTpu) == 4 * 128 * 4);
   CHECK(bytes("f32[128,2]", Tiling::kTpu) == 2 * 128 * 4);
+  CHECK(bytes("f32[128,1]", Tiling::kTpu) == 1 * 128 * 4);
+  CHECK(bytes("f32[128,1]", Tiling::kTpuV3) == 2 * 128 * 4);
+  CHECK(bytes("bf16[128,1]", Tiling::kTpu) == 2 * 128 * 2);
+  CHECK(bytes("bf16[128,2]", Tiling::kTpuV3) == 4 * 128 * 2);
+  CHECK(bytes("pred[128,1]", Tiling::kTpu) == 4 * 128);
   CHECK(bytes("f32[64,16]", Tiling::kTpu) == 16 * 128 * 4);
   CHECK(bytes("f32[100]", Tiling::kTpu) == 128 * 4);
   CHECK(bytes("f32[]", Tiling::kTpu) == 4);
