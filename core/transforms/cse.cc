@@ -58,7 +58,10 @@ struct SameExpression {
 
 bool MergeCommonSubexpressions(Module& module) {
   const Computation* current = nullptr;
-  tsl::robin_set<Instruction*, HashExpression, SameExpression> seen;
+  // Hashes are kept, so that a set that grows looks at no instruction again.
+  tsl::robin_set<Instruction*, HashExpression, SameExpression, std::allocator<Instruction*>,
+                 /*StoreHash=*/true>
+      seen;
   return RewriteModule(module, [&](Instruction* x, Rewriter&) {
     if (x->parent() != current) {
       current = x->parent();

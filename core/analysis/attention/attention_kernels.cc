@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "core/analysis/attention/dependence_tree.h"
 #include "ir/module.h"
 #include "ir/op_traits.h"
 
@@ -253,7 +254,8 @@ class Region {
 // Positions of a computation's instructions, and walks along them.
 class TextPositions {
  public:
-  explicit TextPositions(const Computation& computation) : list_(computation.instructions()) {
+  explicit TextPositions(const Computation& computation)
+      : list_(computation.instructions()), tree_(computation) {
     uint32_t last = 0;
     for (const Instruction* x : list_) {
       first_id_ = std::min(first_id_, x->id());
@@ -268,10 +270,13 @@ class TextPositions {
               [&](const Instruction* a, const Instruction* b) { return of(a) < of(b); });
     list.erase(std::unique(list.begin(), list.end()), list.end());
   }
-  // Is `x` the batched dot, or does it need it, directly or through others? One walk through the
-  // text, as far as is asked, answers for kDotsAtOnce dots, so asking about dots in the order of
-  // the text takes time linear in the text for each so many of them.
+  // Is `x` the batched dot, or does it need it, directly or through others? What the tree of
+  // dependences leaves open a walk through the text tells, as far as is asked: for kDotsAtOnce dots
+  // at once, so that asking about dots in the order of the text takes time linear in the text for
+  // each so many of them.
   bool DependsOn(const Instruction* x, const Instruction* dot) {
+    if (tree_.IsBelow(x, dot)) return true;
+    if (StandsBefore(x, dot)) return false;
     if (bit_of_.find(dot) == bit_of_.end()) FollowDots(of(dot));
     FollowTo(of(x));
     const size_t bit = bit_of_.at(dot);
@@ -300,6 +305,16 @@ class TextPositions {
  private:
   static constexpr size_t kDotsAtOnce = 256;
   using DotBits = std::array<uint64_t, kDotsAtOnce / 64>;
+
+  // Does all that `x`, which is not below the dot in the tree, is made of stand before the dot in
+  // the text, but for operations that rearrange it? The backward pass has these of scores of the
+  // forward pass.
+  bool StandsBefore(const Instruction* x, const Instruction* dot) const {
+    while (of(x) > of(dot) && KeepsElements(x) && x->operand_count() == 1) x = x->operand(0);
+    return of(x) < of(dot) || std::ranges::all_of(x->operands(), [&](const Instruction* operand) {
+             return of(operand) < of(dot);
+           });
+  }
 
   // The dot at `first` and those next to it.
   void FollowDots(size_t first) {
@@ -330,6 +345,7 @@ class TextPositions {
   }
 
   std::span<Instruction* const> list_;
+  DependenceTree tree_;
   uint32_t first_id_ = UINT32_MAX;
   std::vector<size_t> position_;                           // by id
   std::unordered_map<const Instruction*, size_t> bit_of_;  // of the dots that were followed

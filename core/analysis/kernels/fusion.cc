@@ -7,6 +7,7 @@
 #include <span>
 #include <unordered_map>
 
+#include "core/analysis/attention/dependence_tree.h"
 #include "core/analysis/combiner.h"
 #include "core/analysis/kernels/eager_calls.h"
 #include "ir/custom_call.h"
@@ -509,7 +510,7 @@ class FusionBuilder {
     ++search_;
     pending_.clear();
     if (!AddMembers(kernel, begin)) return true;
-    for (int visited = 0; !pending_.empty(); ++visited) {
+    for (int visited = 0; !pending_.empty(); ++visited, ++visited_in_all_) {
       if (visited > kMaxVisited) {
         drafts_[static_cast<size_t>(kernel)].too_many_from = begin;
         return true;
@@ -532,8 +533,16 @@ class FusionBuilder {
     return false;
   }
 
+  // Where searches take longer than making the tree of dependences, that answers first.
   bool Needs(int32_t kernel, const Instruction* x) {
-    return NeedsAny(kernel, x, [&](const Instruction* operand) { return operand == x; });
+    if (!tree_ && visited_in_all_ > places_.size()) tree_.emplace(computation_);
+    const bool is_below =
+        tree_ && std::ranges::any_of(drafts_[static_cast<size_t>(kernel)].kernel.members,
+                                     [&](const Instruction* member) {
+                                       return member != x && tree_->IsBelow(member, x);
+                                     });
+    return is_below ||
+           NeedsAny(kernel, x, [&](const Instruction* operand) { return operand == x; });
   }
 
   // A kernel runs when all that its members need is there. Returns false if that is known to be
@@ -722,6 +731,8 @@ class FusionBuilder {
   std::vector<size_t> places_;  // in the computation, by index
   std::vector<int> seen_;       // by index: the last search of Needs that came by
   int search_ = 0;
+  size_t visited_in_all_ = 0;  // by searches
+  std::optional<DependenceTree> tree_;
   std::vector<const Instruction*> pending_;
   std::optional<EagerCalls> calls_;
   std::vector<Draft> drafts_;
@@ -757,7 +768,8 @@ FusionModel::FusionModel(const Computation& computation, const Users& users,
 bool FusionModel::ComparesPositions(const Instruction* x) const {
   if (!for_tpu_ || x->opcode() != Opcode::kScatter || !x->shape()->IsArray()) return false;
   const Instruction* array = x->operand(0);
-  if (array->opcode() != Opcode::kBroadcast || array->operand(0)->shape()->rank() != 0) return false;
+  if (array->opcode() != Opcode::kBroadcast || array->operand(0)->shape()->rank() != 0)
+    return false;
   const auto& scatter = x->attributes<ScatterAttributes>();
   if (!scatter.update_window_dims.empty()) return false;
   int64_t rows = 1;

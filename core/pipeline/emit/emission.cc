@@ -31,7 +31,8 @@ class Emitter {
         borders_(in.layers->regions(), *in.shardings, ManualBorders::Where::kEntry),
         ring_(*in.shardings),
         stages_(in.schedule->stages),
-        repeats_(in.schedule->repeats) {}
+        repeats_(in.schedule->repeats),
+        value_(module_.instruction_limit(), nullptr) {}
 
   Expected<Emission> Run() {
     FindStacks();
@@ -39,7 +40,7 @@ class Emitter {
     for (Instruction* x : old_->instructions()) {
       if (x->opcode() == Opcode::kParameter || in_.phases->PhaseOf(x) != Phase::kBefore) continue;
       if (x->opcode() == Opcode::kAllReduce) {
-        value_[x] = WholeSum(x);
+        value_[x->id()] = WholeSum(x);
       } else {
         Copy(x);
       }
@@ -49,12 +50,12 @@ class Emitter {
     }
     FinishAccumulated();
     for (Instruction* x : old_->instructions()) {
-      if (in_.phases->PhaseOf(x) != Phase::kAfter || value_.count(x) != 0) continue;
+      if (in_.phases->PhaseOf(x) != Phase::kAfter || value_[x->id()] != nullptr) continue;
       // A sum that is not accumulated: micro-batches alone read their own part of it.
       if (x->opcode() != Opcode::kAllReduce) Copy(x);
     }
     CutResults();
-    entry_->set_root(value_.at(old_->root()));
+    entry_->set_root(ValueOf(old_->root()));
     module_.set_entry(entry_);
     RemoveDeadCode(module_);
     module_.header().num_partitions = in_.shardings->device_count();
@@ -62,6 +63,11 @@ class Emitter {
   }
 
  private:
+  Instruction* ValueOf(const Instruction* x) const {
+    CheckInternal(value_[x->id()] != nullptr, "pipeline: a value is used before it is there");
+    return value_[x->id()];
+  }
+
   // Parameters whose rows are layers' weights, and what has their dims: optimizer state.
   void FindStacks() {
     for (const Instruction* x : old_->instructions()) {
@@ -82,7 +88,7 @@ class Emitter {
   Instruction* Copy(Instruction* x) {
     std::vector<Instruction*> operands;
     for (Instruction* operand : x->operands()) {
-      operands.push_back(borders_.OperandOf(builder_, x, operand, value_.at(operand)));
+      operands.push_back(borders_.OperandOf(builder_, x, operand, ValueOf(operand)));
     }
     Instruction* copy = CloneInto(module_, entry_, x, operands, /*take_name=*/true);
     copy->set_sharding(nullptr);
@@ -94,7 +100,7 @@ class Emitter {
       for (const Instruction* operand : operands) shapes.push_back(operand->shape());
       copy->set_shape(context_.Tuple(shapes));
     }
-    value_[x] = copy;
+    value_[x->id()] = copy;
     return copy;
   }
 
@@ -107,7 +113,7 @@ class Emitter {
     for (int64_t i = 0; i < std::max<int64_t>(root->operand_count(), 1); ++i) {
       const Instruction* x = root->opcode() == Opcode::kTuple ? root->operand(i) : root;
       if (in_.phases->PhaseOf(x) != Phase::kAfter || !x->shape()->IsArray()) continue;
-      Instruction* value = value_.at(x);
+      Instruction* value = ValueOf(x);
       if (value->shape()->rank() == 0) continue;
       const auto weight = in_.updates->parameter_of.find(i);
       const bool is_update = weight != in_.updates->parameter_of.end();
@@ -126,7 +132,7 @@ class Emitter {
       Instruction* copy = CloneInto(module_, entry_, x, {}, /*take_name=*/true);
       size_t number = static_cast<size_t>(x->attributes<ParameterAttributes>().number);
       copy->set_shape(in_.split->parameter_shapes[number]);
-      value_[x] = copy;
+      value_[x->id()] = copy;
       if (!copy->shape()->IsArray()) continue;
       const Sharding* s = in_.annotation(x);
       bool data = in_.batch->dimension.count(static_cast<int64_t>(number)) != 0;
@@ -247,7 +253,7 @@ class Emitter {
 
   // Which stages use it: for `explain`.
   void NoteWeight(const Instruction* x, const std::vector<int64_t>& stages) {
-    Instruction* value = value_.at(x);
+    Instruction* value = ValueOf(x);
     std::string_view before = value->frontend_attributes();
     std::string text =
         FrontendAttribute(before, kStageAttribute);  // of another part of a shifting buffer
@@ -299,7 +305,7 @@ class Emitter {
   }
 
   // A weight as stages take it, and how that lies over the mesh of one stage.
-  Instruction* HandedOn(const Instruction* x) { return borders_.HandOn(builder_, x, value_.at(x)); }
+  Instruction* HandedOn(const Instruction* x) { return borders_.HandOn(builder_, x, ValueOf(x)); }
   const Sharding* ShardingHandedOn(const Instruction* x) {
     const ManualRegions& regions = in_.layers->regions();
     if (regions.IsInside(x)) return regions.WholeSharding(context_, x);
@@ -316,7 +322,7 @@ class Emitter {
       for (const auto& [x, place] : packs.places(static_cast<size_t>(v))) {
         if (place.pack != pack) continue;
         const int64_t flat[] = {place.shape->element_count()};
-        parts.push_back(builder_.Reshape(value_.at(x), flat));
+        parts.push_back(builder_.Reshape(ValueOf(x), flat));
         length += flat[0];
       }
       if (length == 0) continue;
@@ -433,7 +439,7 @@ class Emitter {
 
   // The same value on all stages; once for each.
   Instruction* EnterShared(const Instruction* x, const Sharding* s) {
-    auto [known, fresh] = entered_.try_emplace(value_.at(x), nullptr);
+    auto [known, fresh] = entered_.try_emplace(ValueOf(x), nullptr);
     if (!fresh) return known->second;
     return known->second = ring_.Enter(builder_, HandedOn(x), s, -1);
   }
@@ -522,7 +528,7 @@ class Emitter {
             x->shape()->dims());
         x = builder_.Binary(Opcode::kDivide, x, count);
       }
-      value_[accumulated[i].result] = borders_.Take(builder_, accumulated[i].result, x);
+      value_[accumulated[i].result->id()] = borders_.Take(builder_, accumulated[i].result, x);
     }
   }
 
@@ -537,7 +543,7 @@ class Emitter {
           int64_t device = RowOf(v) / repeats_;
           all = builder_.SliceDim(all, 0, device, device + 1);
         }
-        value_[const_cast<Instruction*>(x)] = Whole(all, x);
+        value_[x->id()] = Whole(all, x);
       }
     }
   }
@@ -601,7 +607,7 @@ class Emitter {
   std::vector<DataForm> data_;
   std::vector<Instruction*> sums_;  // by index into Phases::accumulated()
   std::unordered_map<const Instruction*, Instruction*> entered_;
-  std::unordered_map<const Instruction*, Instruction*> value_;  // old to new
+  std::vector<Instruction*> value_;  // new ones, by id of the old; null: not there yet
 };
 
 }  // namespace

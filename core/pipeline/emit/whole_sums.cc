@@ -24,7 +24,7 @@ Behind BehindOf(Instruction* from, const WholeSumInputs& in) {
       stack.pop_back();
       continue;
     }
-    const bool given = x->opcode() == Opcode::kParameter || in.value->count(x) != 0;
+    const bool given = x->opcode() == Opcode::kParameter || (*in.value)[x->id()] != nullptr;
     if (given || next == x->operand_count()) {
       (given ? behind.outside : behind.inside).push_back(x);
       stack.pop_back();
@@ -59,7 +59,7 @@ Instruction* EmitWholeSum(Builder& b, const WholeSumInputs& in, Instruction* sum
   const Opcode combiner = *CombinerOf(sum->called(0));
   Instruction* first = NeutralOf(b, sum->shape()->bare(), combiner);
   std::vector<Instruction*> inits = {b.ScalarInt(DType::kS32, 0), first};
-  for (Instruction* x : behind.outside) inits.push_back(in.value->at(x));
+  for (Instruction* x : behind.outside) inits.push_back((*in.value)[x->id()]);
   Instruction* init = b.Tuple(inits);
 
   Computation* body = in.module->AddComputation("sum_of_microbatches");

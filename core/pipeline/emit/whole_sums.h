@@ -27,8 +27,9 @@ struct WholeSumInputs {
   Module* module = nullptr;
   const Phases* phases = nullptr;
   int64_t microbatches = 1;
-  // Of the program of one micro-batch: what is there already in the new entry (parameters whole).
-  const std::unordered_map<const Instruction*, Instruction*>* value = nullptr;
+  // By id, of the program of one micro-batch: what is there already in the new entry (parameters
+  // whole), null of the rest.
+  const std::vector<Instruction*>* value = nullptr;
   std::unordered_map<const Instruction*, DataForm> data;
   const ManualBorders* borders = nullptr;
   // The user's sharding of a value of IN; null: none.

@@ -4,10 +4,12 @@
 #include <map>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "core/analysis/gradient_results.h"
 #include "core/pipeline/plan/layers.h"
 #include "core/pipeline/plan/minimum_cut.h"
+#include "ir/hash.h"
 
 namespace gshard::pipeline {
 namespace {
@@ -83,9 +85,12 @@ std::unordered_map<const Instruction*, Instruction*> LayerGraph::GradientsOfWeig
 // The layer of the weight that each term's gradient updates: followed through operations on arrays
 // of the gradient's size, and through the rows of a stack of layers. Of a weight that several
 // layers use the last that is not after the term's.
-std::unordered_map<const Instruction*, int32_t> LayerGraph::HomesOfTerms(
-    const WeightHomes& homes) const {
-  std::map<std::pair<const Instruction*, int64_t>, int32_t> rows;
+std::vector<int32_t> LayerGraph::HomesOfTerms(const WeightHomes& homes) const {
+  using Row = std::pair<const Instruction*, int64_t>;
+  const auto hash = [](const Row& row) {
+    return HashCombine(HashPointer(0, row.first), static_cast<uint64_t>(row.second));
+  };
+  std::unordered_map<Row, int32_t, decltype(hash)> rows(homes.size(), hash);
   for (const Instruction* row : module_.entry()->instructions()) {
     if (!homes.Has(row)) continue;
     const int32_t layer = homes.FirstAdded(row);
@@ -105,8 +110,9 @@ std::unordered_map<const Instruction*, int32_t> LayerGraph::HomesOfTerms(
     return derived.LastUpTo(weight, layer);
   };
   OperandNumbers row_in;
-  std::unordered_map<const Instruction*, int32_t> found;
+  std::vector<int32_t> found(info_.size(), -1);
   const auto gradients = GradientsOfWeights();
+  std::vector<const Term*> seen_by(info_.size(), nullptr);  // the last of them, by id
   for (const Term& term : terms_) {
     int32_t home = -1;
     struct Step {
@@ -114,11 +120,10 @@ std::unordered_map<const Instruction*, int32_t> LayerGraph::HomesOfTerms(
       int64_t row;
     };
     std::vector<Step> open = {{phases_.accumulated()[term.accumulated].result, -1}};
-    std::unordered_set<const Instruction*> seen;
     while (!open.empty() && home < 0) {
       auto [x, row] = open.back();
       open.pop_back();
-      if (!seen.insert(x).second) continue;
+      if (std::exchange(seen_by[x->id()], &term) == &term) continue;
       if (auto weight = gradients.find(x); weight != gradients.end()) {
         home = std::max(home, home_of(weight->second, row, info_[term.value->id()].layer));
       }
@@ -148,20 +153,30 @@ std::unordered_map<const Instruction*, int32_t> LayerGraph::HomesOfTerms(
         open.push_back({user, next_row});
       }
     }
-    if (home >= 0) found[term.value] = home;
+    if (home >= 0) found[term.value->id()] = home;
   }
   return found;
+}
+
+// The weights behind all its operands.
+template <typename Visit>
+void LayerGraph::ForWeightsOf(const Placed& placed, Visit visit) const {
+  for (uint32_t i = placed.begin; i < placed.end; ++i) {
+    if (const Instruction* weight = weight_of_[operand_ids_[i]]) {
+      visit(weight);
+    } else if (!regions_.empty()) {
+      ForWeightsBehind(placed.x->operand(i - placed.begin), visit);
+    }
+  }
 }
 
 // Layers whose forward pass uses a weight.
 LayerGraph::WeightHomes LayerGraph::HomesOfWeights() const {
   WeightHomes homes(info_.size());
-  for (Instruction* x : module_.entry()->instructions()) {
-    if (!info_[x->id()].is_forward) continue;
-    for (Instruction* operand : x->operands()) {
-      ForWeightsBehind(operand,
-                       [&](const Instruction* weight) { homes.Add(weight, info_[x->id()].layer); });
-    }
+  for (const Placed& placed : placed_) {
+    if (placed.is_backward) continue;
+    ForWeightsOf(placed,
+                 [&](const Instruction* weight) { homes.Add(weight, info_[placed.id].layer); });
   }
   return homes;
 }
@@ -170,15 +185,16 @@ LayerGraph::WeightHomes LayerGraph::HomesOfWeights() const {
 // of it, rows of a table of positions.
 LayerGraph::WeightHomes LayerGraph::HomesOfSources(const WeightHomes& homes) const {
   WeightHomes sources(info_.size());
+  std::vector<const Instruction*> seen_by(info_.size(), nullptr);  // the last weight, by id
   for (const Instruction* weight : module_.entry()->instructions()) {
     if (!homes.Has(weight)) continue;
     std::vector<const Instruction*> open = {weight};
-    std::unordered_set<const Instruction*> seen;
     while (!open.empty()) {
       const Instruction* x = open.back();
       open.pop_back();
       for (const Instruction* operand : x->operands()) {
-        if (!phases_.UsesWeights(operand) || !seen.insert(operand).second) continue;
+        if (!phases_.UsesWeights(operand)) continue;
+        if (std::exchange(seen_by[operand->id()], weight) == weight) continue;
         for (int32_t layer : homes.Of(weight)) sources.Add(operand, layer);
         open.push_back(operand);
       }
@@ -187,15 +203,13 @@ LayerGraph::WeightHomes LayerGraph::HomesOfSources(const WeightHomes& homes) con
   return sources;
 }
 
-// The last layer, not after `layer`, whose forward pass uses a weight that x uses; -1: none.
-int32_t LayerGraph::HomeOfOperands(const Instruction* x, const WeightHomes& homes,
+// The last layer, not after `layer`, whose forward pass uses a weight that it uses; -1: none.
+int32_t LayerGraph::HomeOfOperands(const Placed& placed, const WeightHomes& homes,
                                    int32_t layer) const {
   int32_t home = -1;
-  for (Instruction* operand : x->operands()) {
-    ForWeightsBehind(operand, [&](const Instruction* weight) {
-      home = std::max(home, homes.LastUpTo(weight, layer));
-    });
-  }
+  ForWeightsOf(placed, [&](const Instruction* weight) {
+    home = std::max(home, homes.LastUpTo(weight, layer));
+  });
   return home;
 }
 
@@ -203,10 +217,10 @@ int32_t LayerGraph::HomeOfOperands(const Instruction* x, const WeightHomes& home
 // cotangents are constants.
 int32_t LayerGraph::LastUsedByBackward() const {
   int32_t last = -1;
-  for (const Instruction* x : module_.entry()->instructions()) {
-    if (!info_[x->id()].is_backward) continue;
-    for (const Instruction* operand : x->operands()) {
-      const Info& from = info_[operand->id()];
+  for (const Placed& placed : placed_) {
+    if (!placed.is_backward) continue;
+    for (const uint32_t operand : OperandsOf(placed)) {
+      const Info& from = info_[operand];
       if (from.is_forward) last = std::max(last, from.layer);
     }
   }
@@ -218,71 +232,71 @@ int32_t LayerGraph::LastUsedByBackward() const {
 std::vector<LayerGraph::BackwardNeeds> LayerGraph::FindNeeds(const WeightHomes& homes) const {
   const int32_t last = static_cast<int32_t>(layers_.size()) - 1, end = LastUsedByBackward();
   std::vector<BackwardNeeds> needs(info_.size());
-  for (const Instruction* x : module_.entry()->instructions()) {
-    if (!info_[x->id()].is_backward) continue;
+  for (const Placed& placed : placed_) {
+    if (!placed.is_backward) continue;
     BackwardNeeds own;
     own.bound = last;
     // The forward pass ends with values of that layer: what follows from them is a cotangent.
-    bool cotangent = info_[x->id()].is_target;
-    for (const Instruction* operand : x->operands()) {
-      const Info& from = info_[operand->id()];
+    bool cotangent = info_[placed.id].is_target;
+    for (const uint32_t operand : OperandsOf(placed)) {
+      const Info& from = info_[operand];
       if (from.is_forward) {
         cotangent = cotangent || from.layer == end;
         own.bound = std::min(own.bound, from.last_forward);
         own.made = std::max(own.made, from.layer);
       } else if (from.is_placed) {
-        const BackwardNeeds& other = needs[operand->id()];
+        const BackwardNeeds& other = needs[operand];
         cotangent = cotangent || !other.floats || other.bound == last;
         if (!other.floats) continue;
         own.bound = std::min(own.bound, other.bound);
         own.made = std::max(own.made, other.made);
       }
     }
-    own.home = HomeOfOperands(x, homes, last);
-    if (int32_t home = HomeOfOperands(x, homes, own.bound); home >= 0 && !cotangent) {
+    own.home = HomeOfOperands(placed, homes, last);
+    if (int32_t home = HomeOfOperands(placed, homes, own.bound); home >= 0 && !cotangent) {
       own.bound = home;
     }
     // So is what a layer needs of what a later one has made.
     own.floats = !cotangent && own.made <= own.bound;
-    needs[x->id()] = own;
+    needs[placed.id] = own;
   }
   return needs;
 }
 
 // What an instruction needs of a later layer than its own is computed there, and sent.
 void LayerGraph::SettleFloating(std::vector<BackwardNeeds>& needs) {
-  for (const Instruction* x : module_.entry()->instructions()) {
-    if (!Of(x).is_backward || Of(x).layer < 0) continue;
-    for (const Instruction* operand : x->operands()) {
-      BackwardNeeds& own = needs[operand->id()];
-      if (!own.floats || own.made <= Of(x).layer) continue;
+  for (const Placed& placed : placed_) {
+    const int32_t layer = info_[placed.id].layer;
+    if (!placed.is_backward || layer < 0) continue;
+    for (const uint32_t operand : OperandsOf(placed)) {
+      BackwardNeeds& own = needs[operand];
+      if (!own.floats || own.made <= layer) continue;
       own.floats = false;
-      Of(operand).layer = own.bound;
+      info_[operand].layer = own.bound;
     }
   }
 }
 
 // What follows from each backward instruction needs forward values and weights of these layers.
 void LayerGraph::FindFloors(std::vector<BackwardNeeds>& needs) const {
-  for (const Instruction* x : module_.entry()->instructions()) {
-    if (!info_[x->id()].is_backward) continue;
+  for (const Placed& placed : placed_) {
+    if (!placed.is_backward) continue;
     int32_t made = 0;
-    for (const Instruction* operand : x->operands()) {
-      const Info& from = info_[operand->id()];
+    for (const uint32_t operand : OperandsOf(placed)) {
+      const Info& from = info_[operand];
       if (from.is_forward) made = std::max(made, from.layer);
-      const BackwardNeeds& other = needs[operand->id()];
+      const BackwardNeeds& other = needs[operand];
       if (other.floats) made = std::max(made, other.made);
     }
-    needs[x->id()].made = made;
+    needs[placed.id].made = made;
   }
-  std::span<Instruction* const> list = module_.entry()->instructions();
-  for (size_t i = list.size(); i-- > 0;) {
-    const Instruction* x = list[i];
-    if (!info_[x->id()].is_backward) continue;
-    BackwardNeeds& own = needs[x->id()];
-    own.floor = std::max(own.made, own.home);
-    for (const Instruction* user : users_.of(x)) {
-      if (info_[user->id()].is_backward) own.floor = std::max(own.floor, needs[user->id()].floor);
+  for (size_t i = placed_.size(); i-- > 0;) {
+    if (!placed_[i].is_backward) continue;
+    BackwardNeeds& own = needs[placed_[i].id];
+    own.floor = std::max({own.floor, own.made, own.home});
+    for (const uint32_t operand : OperandsOf(placed_[i])) {
+      int32_t& floor = needs[operand].floor;
+      if (info_[operand].is_backward) floor = std::max(floor, own.floor);
     }
   }
 }
@@ -292,19 +306,17 @@ std::vector<int32_t> LayerGraph::FindUpdated(const WeightHomes& homes) const {
   const int32_t last = static_cast<int32_t>(layers_.size()) - 1;
   const auto term_homes = HomesOfTerms(homes);
   std::vector<int32_t> updated(info_.size(), -1);
-  std::span<Instruction* const> list = module_.entry()->instructions();
-  for (size_t i = list.size(); i-- > 0;) {
-    const Instruction* x = list[i];
-    if (!info_[x->id()].is_backward) continue;
-    int32_t home = -1;
-    if (info_[x->id()].is_target) {
-      auto it = term_homes.find(x);
-      home = it == term_homes.end() ? last : it->second;
+  for (size_t i = placed_.size(); i-- > 0;) {
+    if (!placed_[i].is_backward) continue;
+    int32_t& own = updated[placed_[i].id];
+    if (info_[placed_[i].id].is_target) {
+      const int32_t home = term_homes[placed_[i].id];
+      own = std::max(own, home < 0 ? last : home);
     }
-    for (const Instruction* user : users_.of(x)) {
-      if (info_[user->id()].is_backward) home = std::max(home, updated[user->id()]);
+    if (own < 0) own = last;
+    for (const uint32_t operand : OperandsOf(placed_[i])) {
+      if (info_[operand].is_backward) updated[operand] = std::max(updated[operand], own);
     }
-    updated[x->id()] = home < 0 ? last : home;
   }
   return updated;
 }
@@ -316,28 +328,25 @@ void LayerGraph::PlaceBackward() {
   const WeightHomes homes = HomesOfWeights();
   auto needs = FindNeeds(homes);
   std::vector<std::vector<Instruction*>> of_layer(layers_.size());
-  for (Instruction* x : module_.entry()->instructions()) {
-    if (!Of(x).is_backward) continue;
-    const BackwardNeeds& own = needs[x->id()];
-    if (own.floats) continue;
+  for (const Placed& placed : placed_) {
+    if (!placed.is_backward || needs[placed.id].floats) continue;
     int32_t layer = last;
-    for (const Instruction* operand : x->operands()) {
-      const Info& from = Of(operand);
+    for (const uint32_t operand : OperandsOf(placed)) {
+      const Info& from = info_[operand];
       if (from.is_forward) {
         layer = std::min(layer, from.last_forward);
       } else if (from.is_placed) {
-        layer = std::min(layer, from.layer >= 0 ? from.layer : needs[operand->id()].bound);
+        layer = std::min(layer, from.layer >= 0 ? from.layer : needs[operand].bound);
       }
     }
-    if (int32_t home = HomeOfOperands(x, homes, layer); home >= 0) layer = home;
-    Of(x).layer = layer;
+    if (int32_t home = HomeOfOperands(placed, homes, layer); home >= 0) layer = home;
+    info_[placed.id].layer = layer;
   }
   SettleFloating(needs);
   FindFloors(needs);
-  for (Instruction* x : module_.entry()->instructions()) {
-    if (Of(x).is_backward && Of(x).layer >= 0) {
-      of_layer[static_cast<size_t>(Of(x).layer)].push_back(x);
-    }
+  for (const Placed& placed : placed_) {
+    const int32_t layer = info_[placed.id].layer;
+    if (placed.is_backward && layer >= 0) of_layer[static_cast<size_t>(layer)].push_back(placed.x);
   }
   std::vector<int32_t> lowest = FindUpdated(homes);
   for (size_t i = 0; i < lowest.size(); ++i) lowest[i] = std::max(lowest[i], needs[i].floor);
@@ -346,16 +355,17 @@ void LayerGraph::PlaceBackward() {
     LowerBackward(of_layer[static_cast<size_t>(layer)], layer, lowest, moves_from);
   }
   if (keeps_alike_) RaiseUnlike(of_layer);
-  for (Instruction* x : module_.entry()->instructions()) {
-    if (!Of(x).is_backward || Of(x).layer < 0) continue;
-    for (const Instruction* operand : x->operands()) {
-      const Info& from = Of(operand);
-      if (from.is_backward && from.layer >= 0) Of(x).layer = std::min(Of(x).layer, from.layer);
+  for (const Placed& placed : placed_) {
+    int32_t& layer = info_[placed.id].layer;
+    if (!placed.is_backward || layer < 0) continue;
+    for (const uint32_t operand : OperandsOf(placed)) {
+      const Info& from = info_[operand];
+      if (from.is_backward && from.layer >= 0) layer = std::min(layer, from.layer);
     }
   }
-  for (const Instruction* x : module_.entry()->instructions()) {
-    if (const Instruction* tuple = TupleOf(x); tuple != nullptr && Of(x).is_backward) {
-      Of(x).layer = Of(tuple).layer;
+  for (const Placed& placed : placed_) {
+    if (placed.is_element && placed.is_backward) {
+      info_[placed.id].layer = info_[OperandsOf(placed)[0]].layer;
     }
   }
 }

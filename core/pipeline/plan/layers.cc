@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "core/cost/op_cost.h"
 #include "core/pipeline/plan/balance.h"
@@ -28,7 +29,8 @@ LayerGraph::LayerGraph(const Module& module, const Phases& phases, const ManualR
       phases_(phases),
       regions_(regions),
       users_(*module.entry()),
-      info_(module.instruction_limit()) {
+      info_(module.instruction_limit()),
+      work_(module.instruction_limit()) {
   regions_.FindInside(module);
 }
 
@@ -147,16 +149,18 @@ void LayerGraph::MarkForward(const Updates& updates) {
       roots.push_back(outputs[i]);
     }
   }
-  auto ancestors = [&](Instruction* from) {
-    std::unordered_set<Instruction*> seen;
-    std::vector<Instruction*> list = {from};
+  std::vector<const Instruction*> seen_from(info_.size(), nullptr);  // the last root, by id
+  auto ancestors = [&](const Instruction* from) {
+    size_t count = 0;
+    std::vector<const Instruction*> list = {from};
     while (!list.empty()) {
-      Instruction* x = list.back();
+      const Instruction* x = list.back();
       list.pop_back();
-      if (!Of(x).is_placed || !seen.insert(x).second) continue;
-      for (Instruction* operand : x->operands()) list.push_back(operand);
+      if (!Of(x).is_placed || std::exchange(seen_from[x->id()], from) == from) continue;
+      ++count;
+      list.insert(list.end(), x->operands().begin(), x->operands().end());
     }
-    return seen.size();
+    return count;
   };
   if (roots.empty()) {
     size_t least = SIZE_MAX;
@@ -237,6 +241,22 @@ void LayerGraph::OrderForward(const std::vector<Instruction*>& roots) {
     }
     if (info.is_placed && !info.is_forward) info.is_backward = true;
   }
+  ListPlaced();
+}
+
+void LayerGraph::ListPlaced() {
+  for (Instruction* x : module_.entry()->instructions()) {
+    const Info& info = Of(x);
+    if (!info.is_placed) continue;
+    const auto begin = static_cast<uint32_t>(operand_ids_.size());
+    for (const Instruction* operand : x->operands()) {
+      operand_ids_.push_back(operand->id());
+      Of(operand).is_saved = Of(operand).is_saved || (info.is_backward && Of(operand).is_forward);
+    }
+    const bool is_element = x->opcode() == Opcode::kGetTupleElement && Of(x->operand(0)).is_placed;
+    placed_.push_back({x, x->id(), begin, static_cast<uint32_t>(operand_ids_.size()),
+                       info.is_backward, x->opcode() == Opcode::kTuple, is_element});
+  }
 }
 
 // The blocks of the network may begin at any of the places that repeat with them. Where stages are
@@ -316,15 +336,9 @@ void LayerGraph::PlaceLayers(const LayerCuts& cuts, const Updates& updates) {
 
 // A tuple is put together where it is used: no stage can hand it on.
 void LayerGraph::LeaveTuplesUnplaced() {
-  for (const Instruction* x : module_.entry()->instructions()) {
-    if (x->opcode() == Opcode::kTuple) Of(x).layer = -1;
+  for (const Placed& placed : placed_) {
+    if (placed.is_tuple) info_[placed.id].layer = -1;
   }
-}
-
-// The tuple that x is an element of, if stages divide it among them; null: x is no such element.
-const Instruction* LayerGraph::TupleOf(const Instruction* x) const {
-  if (x->opcode() != Opcode::kGetTupleElement) return nullptr;
-  return IsPlaced(x->operand(0)) ? x->operand(0) : nullptr;
 }
 
 // Optimizer state is weights' in proportion.
@@ -371,20 +385,20 @@ void LayerGraph::PlaceForward(const LayerCuts& cuts) {
     layers_[k].is_repeated = cuts.repeated[k];
   }
   const std::vector<int32_t> read_behind = LayersReadBehind();
-  for (Instruction* x : module_.entry()->instructions()) {
-    Info& info = Of(x);
-    if (!info.is_forward) continue;
+  for (const Placed& placed : placed_) {
+    if (placed.is_backward) continue;
+    Info& info = info_[placed.id];
     const bool has_place = info.layer >= 0;
     if (!has_place) info.layer = 0;
     // Where the order of the text allows no less, operands come first.
-    for (const Instruction* operand : x->operands()) {
-      if (Of(operand).is_forward) info.layer = std::max(info.layer, Of(operand).layer);
-      if (!has_place) info.layer = std::max(info.layer, read_behind[operand->id()]);
+    for (const uint32_t operand : OperandsOf(placed)) {
+      if (info_[operand].is_forward) info.layer = std::max(info.layer, info_[operand].layer);
+      if (!has_place) info.layer = std::max(info.layer, read_behind[operand]);
     }
-    if (const Instruction* tuple = TupleOf(x)) info.layer = Of(tuple).layer;
+    if (placed.is_element) info.layer = info_[OperandsOf(placed)[0]].layer;
     info.last_forward = info.layer;
-    for (const Instruction* operand : x->operands()) {
-      Info& from = Of(operand);
+    for (const uint32_t operand : OperandsOf(placed)) {
+      Info& from = info_[operand];
       if (from.is_forward) from.last_forward = std::max(from.last_forward, info.layer);
     }
   }
@@ -396,7 +410,8 @@ void LayerGraph::MeasureTimes(const Chip& chip) {
   const InstructionTimes times(*module_.entry(), all_users, attention, chip);
   for (const Instruction* x : module_.entry()->instructions()) {
     if (!Of(x).is_placed) continue;
-    Of(x).seconds = times.Of(x);
+    const OpCost cost = CostOf(*x);
+    work_[x->id()] = {times.Of(x), cost.flops + cost.transcendentals};
     Of(x).is_of_product = times.IsWrittenByProduct(x);
   }
 }
@@ -417,13 +432,11 @@ int64_t LayerGraph::HomeOf(const Instruction* weight) const {
 
 void LayerGraph::Summarise() {
   std::vector<bool> seen(info_.size());  // weights, by id
-  for (Instruction* x : module_.entry()->instructions()) {
-    Info& info = Of(x);
-    if (!info.is_placed) continue;
-    OpCost cost = CostOf(*x);
+  for (const Placed& placed : placed_) {
+    const Info& info = info_[placed.id];
     int64_t at = info.layer;
     // Floating work is its first user's.
-    for (const Instruction* y = x; at < 0;) {
+    for (const Instruction* y = placed.x; at < 0;) {
       auto users = users_.of(y);
       if (users.empty()) break;
       y = users[0];
@@ -431,30 +444,32 @@ void LayerGraph::Summarise() {
     }
     if (at < 0) continue;
     Layer& layer = layers_[static_cast<size_t>(at)];
-    double flops = cost.flops + cost.transcendentals;
-    (info.is_forward ? layer.forward_flops : layer.backward_flops) += flops;
-    (info.is_forward ? layer.forward_s : layer.backward_s) += info.seconds;
-    for (Instruction* operand : x->operands()) {
-      Instruction* weight = WeightOf(operand);
+    const Work& work = work_[placed.id];
+    (info.is_forward ? layer.forward_flops : layer.backward_flops) += work.flops;
+    (info.is_forward ? layer.forward_s : layer.backward_s) += work.seconds;
+    for (const uint32_t operand : OperandsOf(placed)) {
+      const Instruction* weight = weight_of_[operand];
       if (weight != nullptr && !seen[weight->id()]) {
         seen[weight->id()] = true;
-        layer.weight_bytes += weight->shape()->byte_size();
-        layer.parameters += weight->shape()->element_count();
-        const int64_t home = stages_ == 1 ? -1 : HomeOf(weight);
-        if (home < 0) continue;
-        auto same = std::ranges::find(layer.home_bytes, home, &std::pair<int64_t, int64_t>::first);
-        if (same == layer.home_bytes.end()) same = layer.home_bytes.insert(same, {home, 0});
-        same->second += weight->shape()->byte_size();
+        AddWeight(weight, layer);
       }
     }
-    if (!info.is_forward || !x->shape()->IsArray()) continue;
-    if (info.last_forward > info.layer) layer.output_bytes += x->shape()->byte_size();
-    for (const Instruction* user : users_.of(x)) {
-      if (!Of(user).is_backward) continue;
-      layer.saved_bytes += x->shape()->byte_size();
-      break;
-    }
+    const bool crosses = info.is_forward && info.last_forward > info.layer;
+    if ((!crosses && !info.is_saved) || !placed.x->shape()->IsArray()) continue;
+    const int64_t bytes = placed.x->shape()->byte_size();
+    if (crosses) layer.output_bytes += bytes;
+    if (info.is_saved) layer.saved_bytes += bytes;
   }
+}
+
+void LayerGraph::AddWeight(const Instruction* weight, Layer& layer) const {
+  layer.weight_bytes += weight->shape()->byte_size();
+  layer.parameters += weight->shape()->element_count();
+  const int64_t home = stages_ == 1 ? -1 : HomeOf(weight);
+  if (home < 0) return;
+  auto same = std::ranges::find(layer.home_bytes, home, &std::pair<int64_t, int64_t>::first);
+  if (same == layer.home_bytes.end()) same = layer.home_bytes.insert(same, {home, 0});
+  same->second += weight->shape()->byte_size();
 }
 
 }  // namespace gshard::pipeline

@@ -67,7 +67,7 @@ class LayerGraph {
   // True if `x` is among what stages divide among them: it depends on examples and weights.
   bool IsPlaced(const Instruction* x) const { return info_[x->id()].is_placed; }
   // Returns the seconds of `x` by the cost model, if it is placed; a kernel's time is its root's.
-  double SecondsOf(const Instruction* x) const { return info_[x->id()].seconds; }
+  double SecondsOf(const Instruction* x) const { return work_[x->id()].seconds; }
   // Is `x` placed, and written by the kernel of a product (InstructionTimes::IsWrittenByProduct)?
   bool IsWrittenByProduct(const Instruction* x) const { return info_[x->id()].is_of_product; }
   // The array of weights behind an operand from before the micro-batches: broadcasts, reshapes,
@@ -82,10 +82,21 @@ class LayerGraph {
   struct Info {
     int32_t layer = -1;
     int32_t last_forward = -1;  // last layer with a forward use
-    double seconds = 0;
     bool is_placed = false, is_forward = false, is_backward = false;
     bool is_target = false;      // a term, or a result with examples
     bool is_of_product = false;  // written by the kernel of a product
+    bool is_saved = false;       // of the forward pass, and the backward pass uses it
+  };
+  struct Work {
+    double seconds = 0, flops = 0;
+  };
+  // A placed instruction: what finding its layer asks of it again and again. In a program of many
+  // layers that would otherwise wait for memory, for the instruction and for each of its operands.
+  struct Placed {
+    Instruction* x;
+    uint32_t id, begin, end;  // its id, and where those of its operands are in operand_ids_
+    bool is_backward, is_tuple;
+    bool is_element;  // of a placed tuple
   };
   LayerGraph(const Module& module, const Phases& phases, const ManualRegions& regions);
   Info& Of(const Instruction* x) { return info_[x->id()]; }
@@ -93,6 +104,10 @@ class LayerGraph {
   void FindWeights();
   Instruction* FindWeight(Instruction* x) const;
   void MarkPlaced();
+  void ListPlaced();
+  std::span<const uint32_t> OperandsOf(const Placed& placed) const {
+    return std::span(operand_ids_).subspan(placed.begin, placed.end - placed.begin);
+  }
   void MarkForward(const Updates& updates);
   std::vector<int32_t> DepthsFromExamples() const;
   void OrderForward(const std::vector<Instruction*>& roots);
@@ -104,13 +119,13 @@ class LayerGraph {
   void PlaceForward(const LayerCuts& cuts);
   void PlaceBackward();
   void LeaveTuplesUnplaced();
-  const Instruction* TupleOf(const Instruction* x) const;
   // Layers by weight.
   class WeightHomes {
    public:
     explicit WeightHomes(size_t instructions) : at_(instructions, -1) {}
     void Add(const Instruction* weight, int32_t layer);
     bool Has(const Instruction* weight) const { return at_[weight->id()] >= 0; }
+    size_t size() const { return homes_.size(); }
     const std::vector<int32_t>& Of(const Instruction* weight) const {  // ascending, each once
       return homes_[static_cast<size_t>(at_[weight->id()])].layers;
     }
@@ -139,7 +154,9 @@ class LayerGraph {
   void ForWeightsBehind(Instruction* operand, Visit visit) const;
   WeightHomes HomesOfWeights() const;
   WeightHomes HomesOfSources(const WeightHomes& homes) const;
-  int32_t HomeOfOperands(const Instruction* x, const WeightHomes& homes, int32_t layer) const;
+  template <typename Visit>
+  void ForWeightsOf(const Placed& placed, Visit visit) const;
+  int32_t HomeOfOperands(const Placed& placed, const WeightHomes& homes, int32_t layer) const;
   int32_t LastUsedByBackward() const;
   // By id, of backward instructions.
   std::vector<BackwardNeeds> FindNeeds(const WeightHomes& homes) const;
@@ -147,11 +164,12 @@ class LayerGraph {
   void FindFloors(std::vector<BackwardNeeds>& needs) const;
   std::vector<int32_t> FindUpdated(const WeightHomes& homes) const;
   std::unordered_map<const Instruction*, Instruction*> GradientsOfWeights() const;
-  std::unordered_map<const Instruction*, int32_t> HomesOfTerms(const WeightHomes& homes) const;
+  std::vector<int32_t> HomesOfTerms(const WeightHomes& homes) const;  // by id of a term; -1: none
   void LowerBackward(const std::vector<Instruction*>& list, int32_t layer,
                      const std::vector<int32_t>& lowest, std::vector<int32_t>& moves_from);
   void RaiseUnlike(const std::vector<std::vector<Instruction*>>& of_layer);
   void Summarise();
+  void AddWeight(const Instruction* weight, Layer& layer) const;
   int64_t HomeOf(const Instruction* weight) const;
   void ShareState(const Updates& updates);
 
@@ -160,6 +178,9 @@ class LayerGraph {
   ManualRegions regions_;
   Users users_;
   std::vector<Info> info_;               // by id
+  std::vector<Work> work_;               // by id: of what is placed
+  std::vector<Placed> placed_;           // in text order
+  std::vector<uint32_t> operand_ids_;    // of placed_, one after the other
   std::vector<Instruction*> weight_of_;  // by id: of what uses no examples
   std::vector<Instruction*> forward_;
   std::vector<Term> terms_;

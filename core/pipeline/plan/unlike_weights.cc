@@ -3,27 +3,39 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <unordered_set>
+#include <utility>
 
 #include "core/cost/kernel_time.h"
 
 namespace gshard::pipeline {
 namespace {
 
-using WeightSet = std::unordered_set<const Instruction*>;
+// A weight that a stage uses.
+struct Use {
+  const Instruction* weight;
+  size_t stage;
+  auto operator<=>(const Use& other) const {
+    return std::pair(weight->id(), stage) <=> std::pair(other.weight->id(), other.stage);
+  }
+  bool operator==(const Use& other) const = default;
+};
 
-std::vector<WeightSet> WeightsByStage(const Module& module, const LayerGraph& layers,
-                                      const std::vector<int64_t>& first) {
-  std::vector<WeightSet> weights(first.size());
+// Each once, those of a weight side by side.
+std::vector<Use> UsesOfWeights(const Module& module, const LayerGraph& layers,
+                               const std::vector<int64_t>& first) {
+  std::vector<Use> uses;
   for (const Instruction* x : module.entry()->instructions()) {
     if (!layers.IsPlaced(x) || layers.LayerOf(x) < 0) continue;
-    const auto after = std::upper_bound(first.begin(), first.end(), layers.LayerOf(x));
     for (Instruction* operand : x->operands()) {
       const Instruction* weight = layers.WeightOf(operand);
-      if (weight != nullptr) weights[static_cast<size_t>(after - first.begin()) - 1].insert(weight);
+      if (weight == nullptr) continue;
+      const auto after = std::upper_bound(first.begin(), first.end(), layers.LayerOf(x));
+      uses.push_back({weight, static_cast<size_t>(after - first.begin()) - 1});
     }
   }
-  return weights;
+  std::ranges::sort(uses);
+  uses.erase(std::unique(uses.begin(), uses.end()), uses.end());
+  return uses;
 }
 
 double CopySeconds(const Shape* shape, const Chip& chip) {
@@ -37,18 +49,15 @@ double CopySeconds(const Shape* shape, const Chip& chip) {
 std::vector<double> UnlikeWeightSeconds(const Module& module, const LayerGraph& layers,
                                         const std::vector<int64_t>& first,
                                         const PipelineOptions& options) {
-  const std::vector<WeightSet> weights = WeightsByStage(module, layers, first);
-  auto is_shared = [&](const Instruction* x) {
-    return std::ranges::all_of(weights, [&](const WeightSet& of) { return of.contains(x); });
-  };
+  const std::vector<Use> uses = UsesOfWeights(module, layers, first);
   std::vector<std::map<const Shape*, int64_t>> counts(first.size());
   std::map<const Shape*, int64_t> alike;  // as many as more than half of the stages have
-  for (size_t v = 0; v < first.size(); ++v) {
-    for (const Instruction* x : weights[v]) {
-      if (is_shared(x)) continue;
-      ++counts[v][x->shape()->bare()];
-      alike.emplace(x->shape()->bare(), 0);
-    }
+  for (size_t begin = 0, end = 0; begin < uses.size(); begin = end) {
+    while (end < uses.size() && uses[end].weight == uses[begin].weight) ++end;
+    if (end - begin == first.size()) continue;  // all stages share it
+    const Shape* shape = uses[begin].weight->shape()->bare();
+    for (size_t i = begin; i < end; ++i) ++counts[uses[i].stage][shape];
+    alike.emplace(shape, 0);
   }
   for (auto& [shape, count] : alike) {
     std::vector<int64_t> of_stages;
