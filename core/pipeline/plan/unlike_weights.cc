@@ -12,12 +12,10 @@ namespace {
 
 // A weight that a stage uses.
 struct Use {
+  uint32_t id;  // of the weight
+  uint32_t stage;
   const Instruction* weight;
-  size_t stage;
-  auto operator<=>(const Use& other) const {
-    return std::pair(weight->id(), stage) <=> std::pair(other.weight->id(), other.stage);
-  }
-  bool operator==(const Use& other) const = default;
+  auto operator<=>(const Use& other) const = default;
 };
 
 // Each once, those of a weight side by side.
@@ -30,7 +28,7 @@ std::vector<Use> UsesOfWeights(const Module& module, const LayerGraph& layers,
       const Instruction* weight = layers.WeightOf(operand);
       if (weight == nullptr) continue;
       const auto after = std::upper_bound(first.begin(), first.end(), layers.LayerOf(x));
-      uses.push_back({weight, static_cast<size_t>(after - first.begin()) - 1});
+      uses.push_back({weight->id(), static_cast<uint32_t>(after - first.begin()) - 1, weight});
     }
   }
   std::ranges::sort(uses);
@@ -53,7 +51,7 @@ std::vector<double> UnlikeWeightSeconds(const Module& module, const LayerGraph& 
   std::vector<std::map<const Shape*, int64_t>> counts(first.size());
   std::map<const Shape*, int64_t> alike;  // as many as more than half of the stages have
   for (size_t begin = 0, end = 0; begin < uses.size(); begin = end) {
-    while (end < uses.size() && uses[end].weight == uses[begin].weight) ++end;
+    while (end < uses.size() && uses[end].id == uses[begin].id) ++end;
     if (end - begin == first.size()) continue;  // all stages share it
     const Shape* shape = uses[begin].weight->shape()->bare();
     for (size_t i = begin; i < end; ++i) ++counts[uses[i].stage][shape];
