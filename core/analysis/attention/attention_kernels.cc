@@ -45,6 +45,13 @@ bool RepeatsRows(const Instruction* x) {
   return rows > 1 && rows < x->shape()->element_count();
 }
 
+// One value for all rows of a head, say: a learned sink, to which each row may attend.
+bool IsSpread(const Instruction* x) {
+  while (KeepsOrder(x->opcode()) || x->opcode() == Opcode::kConvert) x = x->operand(0);
+  return x->opcode() == Opcode::kBroadcast &&
+         x->operand(0)->shape()->element_count() < x->shape()->element_count();
+}
+
 // exp(scores - statistics of rows), as a softmax has it; exp(-x) of a sigmoid is none.
 bool IsExponentialOfDifference(const Instruction* x) {
   if (x->opcode() != Opcode::kExponential) return false;
@@ -119,6 +126,7 @@ class Region {
     return has_softmax || has_given_statistics;
   }
   int64_t elements() const { return elements_; }
+  int64_t sink_elements() const { return sink_elements_; }
   const std::vector<const Instruction*>& producing() const { return producing_; }
   const std::vector<const Instruction*>& consuming() const { return consuming_; }
 
@@ -155,6 +163,36 @@ class Region {
            (x->opcode() == Opcode::kBroadcast && x->operand(0)->shape()->element_count() == 1);
   }
 
+  bool IsScoreSized(const Shape* shape) const {
+    const int64_t elements = shape->element_count();
+    return elements == elements_ || (elements == sink_elements_ && sink_elements_ > 0);
+  }
+
+  // Are scores given a few columns more, or rid of them? A sink is joined to the scores before the
+  // softmax and sliced off behind it.
+  bool ChangesColumns(const Instruction* x) {
+    const Opcode opcode = x->opcode();
+    const bool is_wider = opcode == Opcode::kConcatenate || opcode == Opcode::kPad;
+    if (!is_wider && opcode != Opcode::kSlice) return false;
+    const int64_t from = x->operand(0)->shape()->element_count();
+    const int64_t to = x->shape()->element_count();
+    if (!is_wider) return from == sink_elements_ && to == elements_;
+    if (from != elements_ || to <= from || to > from + from / 8) return false;
+    if (sink_elements_ == 0) sink_elements_ = to;
+    return to == sink_elements_;
+  }
+
+  // The columns that sinks have in their gradient: one value for each row.
+  bool IsSinkColumn(const Instruction* x) const {
+    return x->opcode() == Opcode::kSlice && sink_elements_ > 0 &&
+           x->operand(0)->shape()->element_count() == sink_elements_ &&
+           x->shape()->element_count() <= sink_elements_ - elements_;
+  }
+
+  bool IsOfScores(const Instruction* x) {
+    return (KeepsElements(x) && IsScoreSized(x->shape())) || ChangesColumns(x);
+  }
+
   void ExpandToUsers(const Instruction* x) {
     const bool is_row = Has(rows_, x);
     for (const Instruction* user : users_.of(x)) {
@@ -167,9 +205,11 @@ class Region {
         }
       } else if (is_row) {
         ExpandRow(user);
+      } else if (IsSinkColumn(user)) {
+        AddRow(user);
       } else if (IsBatchedDot(user)) {
         if (!IsConsuming(user)) consuming_.push_back(user);
-      } else if (KeepsElements(user) && user->shape()->element_count() == elements_) {
+      } else if (IsOfScores(user)) {
         AddScores(user);
       } else if (user->opcode() == Opcode::kDynamicUpdateSlice && user->operand(1) == x) {
         stores_.push_back(user);
@@ -184,7 +224,7 @@ class Region {
       return;
     }
     if (user->opcode() == Opcode::kBroadcast) {
-      if (user->shape()->element_count() == elements_) {
+      if (IsScoreSized(user->shape())) {
         has_row_broadcast_ = true;
         AddScores(user);
       } else if (user->shape()->element_count() == user->operand(0)->shape()->element_count()) {
@@ -194,7 +234,7 @@ class Region {
     }
     if (!KeepsElements(user) || user->shape()->element_count() >= elements_) return;
     if (std::all_of(user->operands().begin(), user->operands().end(),
-                    [&](const Instruction* operand) { return IsRowOrScalar(operand); })) {
+                    [&](const Instruction* x) { return IsRowOrScalar(x) || IsSpread(x); })) {
       AddRow(user);
     }
   }
@@ -222,14 +262,16 @@ class Region {
     if (IsBatchedDot(x)) return;
     for (const Instruction* operand : x->operands()) {
       if (Has(scores_, operand) || !operand->shape()->IsArray() ||
-          operand->shape()->element_count() != elements_) {
+          !IsScoreSized(operand->shape())) {
         continue;
       }
       if (IsBatchedDot(operand)) {
         AddScores(operand);
         continue;
       }
-      if (operand->opcode() == Opcode::kBroadcast && !Has(rows_, operand->operand(0))) {
+      const Instruction* source = operand;  // a mask may have another name
+      while (KeepsOrder(source->opcode())) source = source->operand(0);
+      if (source->opcode() == Opcode::kBroadcast && !Has(rows_, source->operand(0))) {
         const std::vector<const Instruction*>& stores = mask_stores_.Of(operand);
         stores_.insert(stores_.end(), stores.begin(), stores.end());
         continue;
@@ -238,7 +280,7 @@ class Region {
       bool only_here = std::all_of(uses.begin(), uses.end(),
                                    [&](const Instruction* user) { return Has(scores_, user); });
       if (!only_here) continue;
-      if (KeepsElements(operand)) AddScores(operand);
+      if (IsOfScores(operand)) AddScores(operand);
       if (operand->opcode() == Opcode::kDynamicSlice) loads_.push_back(operand);
     }
   }
@@ -246,6 +288,7 @@ class Region {
   const Users& users_;
   MaskStores& mask_stores_;
   const int64_t elements_;
+  int64_t sink_elements_ = 0;  // of the scores with the columns of sinks; 0: they have none
   Set scores_, rows_;
   std::vector<const Instruction*> pending_, producing_, consuming_, stores_, loads_;
   bool has_row_reduction_ = false, has_row_broadcast_ = false, has_exponential_ = false;
@@ -431,6 +474,7 @@ class Finder {
     double dots = (consuming == 1 || consuming >= 4 ? 2 : 0) + (consuming >= 2 ? 5 : 0);
     kernel.recomputed_flops = std::max(0.0, dots * kernel.score_flops - done);
     kernel.score_elements = region.elements();
+    kernel.sink_elements = region.sink_elements();
     kernel.row_elements = static_cast<int64_t>(static_cast<double>(region.elements()) / longest);
     kernel.members = members;
     taken_.insert(members.begin(), members.end());

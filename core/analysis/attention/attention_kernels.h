@@ -34,6 +34,13 @@ struct AttentionKernel {
   double score_flops = 0;       // of one dot over the scores
   int64_t score_elements = 0;   // of the scores, and of one value a row of them
   int64_t row_elements = 0;
+  int64_t sink_elements = 0;  // of the scores with a sink's columns, if there is one
+
+  // Is an array of this shape as large as the scores, with the sink's columns or without?
+  bool HasScores(const Shape& shape) const {
+    const int64_t elements = shape.element_count();
+    return elements == score_elements || (elements == sink_elements && sink_elements > 0);
+  }
 };
 
 // Attention kernels of a computation, each acyclic: no member needs what follows from another

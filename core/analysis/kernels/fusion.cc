@@ -161,9 +161,20 @@ bool IsLayoutChange(const Instruction* x) {
 
 }  // namespace
 
+bool MovesUnitDims(const Instruction& x) {
+  if (x.opcode() != Opcode::kTranspose) return false;
+  int64_t last = -1;
+  for (const int64_t dim : x.attributes<DimensionsAttributes>().dimensions) {
+    if (x.operand(0)->shape()->dim(dim) == 1) continue;
+    if (dim < last) return false;
+    last = dim;
+  }
+  return true;
+}
+
 bool IsAlias(const Instruction* x, bool is_compiled) {
   return x->opcode() == Opcode::kReshape || x->opcode() == Opcode::kBitcast ||
-         (x->opcode() == Opcode::kCopy && !is_compiled);
+         (!is_compiled && (x->opcode() == Opcode::kCopy || MovesUnitDims(*x)));
 }
 
 class FusionBuilder {
@@ -304,8 +315,7 @@ class FusionBuilder {
       if (kernel == kOutside) return false;
       const int attention = drafts_[static_cast<size_t>(kernel)].kernel.attention;
       return attention >= 0 && x->shape()->IsArray() &&
-             (*model_.attention_)[static_cast<size_t>(attention)].score_elements ==
-                 x->shape()->element_count();
+             (*model_.attention_)[static_cast<size_t>(attention)].HasScores(*x->shape());
     });
   }
 

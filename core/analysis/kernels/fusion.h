@@ -69,9 +69,12 @@ struct FusionOptions {
   const RoundedValues* rounded = nullptr;
 };
 
-// True if `x` is its operand under another name: reshapes, bitcasts, and copies unless a compiler
-// wrote them (other copies are constraints or identities, which compilers drop; they make those
-// that they need).
+// A transpose that moves dims of size 1 only: each element stays in its row-major place.
+bool MovesUnitDims(const Instruction& x);
+
+// True if `x` is its operand under another name: reshapes, bitcasts, and, unless a compiler wrote
+// them, copies and transposes of dims of size 1 (other copies are constraints or identities, which
+// compilers drop; they make those that they need).
 bool IsAlias(const Instruction* x, bool is_compiled);
 
 struct FusionKernel {

@@ -205,7 +205,7 @@ class GraphBuilder {
     }
     // A compiler turns reshapes that move nothing into bitcasts, and drops copies that it did not
     // make.
-    if (x->opcode() == Opcode::kReshape || x->opcode() == Opcode::kCopy) {
+    if (x->opcode() == Opcode::kReshape || x->opcode() == Opcode::kCopy || MovesUnitDims(*x)) {
       return !options_.is_scheduled;
     }
     if (x->opcode() == Opcode::kCustomCall) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/analysis/kernels/fusion.h"
 #include "core/cost/memory/values_in_order.h"
 #include "ir/op_traits.h"
 
@@ -15,8 +16,9 @@ namespace {
 enum Reading : uint8_t { kSameIndex = 1, kSliced = 2, kOtherwise = 4 };
 
 // Is element i of the result of elements i of the operands?
-bool KeepsPlaces(Opcode opcode) {
-  return IsElementwise(opcode) || KeepsOrder(opcode) || opcode == Opcode::kMap;
+bool KeepsPlaces(const Instruction* x) {
+  const Opcode opcode = x->opcode();
+  return IsElementwise(opcode) || KeepsOrder(opcode) || opcode == Opcode::kMap || MovesUnitDims(*x);
 }
 
 // Walks a kernel from its root, noting how each value is read.
@@ -50,7 +52,7 @@ class KernelReadings {
 
  private:
   void VisitOperands(const Instruction* x, Reading how) {
-    bool keeps = KeepsPlaces(x->opcode());
+    bool keeps = KeepsPlaces(x);
     for (int64_t i = 0; i < x->operand_count(); ++i) {
       Reading next = kOtherwise;
       if (keeps) {
@@ -110,7 +112,7 @@ std::vector<OperandLeaf> InPlaceInputs(const Instruction* root, int64_t leaf,
     default:  // elementwise operations, below
       break;
   }
-  if (!KeepsPlaces(root->opcode())) return {};
+  if (!KeepsPlaces(root)) return {};
   const Instruction* moved = ThroughBitcasts(root, is_input);
   if (!is_input(moved) && moved->opcode() == Opcode::kDynamicUpdateSlice)
     return UpdatedArray(moved, is_input);
