@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "core/estimate/parallel_for.h"
+#include "core/partition/scope/partition_tables.h"
+#include "core/propagation/derived_shardings.h"
 #include "core/transforms/annotations/annotate.h"
 #include "core/transforms/weight_update_sharding.h"
 #include "ir/custom_call.h"
@@ -18,6 +20,8 @@ struct PlanPricer::Reading {
   std::vector<const Sharding*> written;                 // by instruction id
   std::vector<std::vector<const Sharding*>> by_option;  // of each group; null: not made yet
   KnownFigures known;
+  KeptPartitionTables tables;
+  std::optional<DerivedShardings> derived;
 
   std::vector<PlannedSharding> ShardingsOf(const PlanSpace& space, const Plan& plan) {
     by_option.resize(space.groups().size());
@@ -92,6 +96,7 @@ Expected<std::unique_ptr<PlanPricer>> PlanPricer::Make(const std::string& text,
     auto module = ParseModule(source);
     if (!module) return Fail(std::move(module.error()));
     reading->module = std::move(*module);
+    reading->derived.emplace(reading->module->context());
     reading->known.figures = &pricer->by_shardings_;
     reading->written.resize(reading->module->instruction_limit(), nullptr);
     if (!written.empty()) {
@@ -119,7 +124,10 @@ std::optional<PlanFigures> PlanPricer::PriceOne(const PlanSpace& space, const Pl
   program.is_partitioned = false;
   program.counts_useful_flops = false;  // a plan's MFU is that of its text
   program.weight_update_sharding = plan.cuts_weight_updates;
+  program.tells_causes = false;
   program.reshard_plans = &reshard_plans_;
+  program.partition_tables = &reading.tables;
+  program.propagation.derived = &*reading.derived;
   Expected<PlanFigures> figures =
       PricePlan(*reading.module, reading.ShardingsOf(space, plan), options_.chip,
                 std::move(program), options_.cost, &reading.known);

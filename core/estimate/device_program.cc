@@ -33,6 +33,8 @@ Expected<void> Partition(DeviceProgram& program, const DeviceProgramOptions& opt
   context.propagation = options.propagation;
   context.recorder = options.recorder;
   context.partition.reshard_plans = options.reshard_plans;
+  context.partition.tables = options.partition_tables;
+  context.partition.tells_causes = options.tells_causes;
   if (options.as_xla) context.partition.policies = PartitionPolicies::AsXla();
   PerDeviceOptions way;
   way.num_partitions = options.num_partitions;

@@ -30,6 +30,7 @@
 
 namespace gshard {
 
+class KeptPartitionTables;
 class KnownReshardPlans;
 
 // How the program of one device is made.
@@ -43,7 +44,10 @@ struct DeviceProgramOptions {
   bool windowed_einsum = false;  // every gather and scatter of a dot, however small
   PropagationOptions propagation;
   ExplainRecorder* recorder = nullptr;         // learns the causes of collectives; may be null
-  KnownReshardPlans* reshard_plans = nullptr;  // as in PartitionOptions; may be null
+  // As in PartitionOptions.
+  KnownReshardPlans* reshard_plans = nullptr;
+  KeptPartitionTables* partition_tables = nullptr;
+  bool tells_causes = true;
   bool counts_useful_flops = true;  // false: MFU counts what the program of one device does
   bool records_tensors = false;     // ReportCost then names the tensors behind the peak's tiles
   // Sees the whole program between propagation and partitioning, if there are both; an error of it

@@ -648,6 +648,7 @@ Expected<PartitionStats> PartitionModule(Module& module, const PartitionOptions&
   }
   if (Expected<void> ok = RefuseDeviceSubsets(module, device_count); !ok) return Fail(ok.error());
   PartitionRun run(module, options, device_count);
+  const int64_t plans_before = run.planner.plans_made();
   Computation* before = module.entry();
   Expected<Computation*> after =
       ComputationPartitioner(run, *before, before->name()).Run({}, /*is_entry=*/true);
@@ -669,7 +670,7 @@ Expected<PartitionStats> PartitionModule(Module& module, const PartitionOptions&
   }
   if (keeps_copied) NameApart(module);
   if (options.local_forms != nullptr) *options.local_forms = FindLocalForms(run, sources);
-  run.stats.reshards = run.planner.plans_made();
+  run.stats.reshards = run.planner.plans_made() - plans_before;
   return run.stats;
 }
 

@@ -3,7 +3,8 @@
 //
 // Each means the same as the function of the same name, but MapDims (see there); Transpose,
 // Reverse, Reshape and Merge stand for TransposeSharding, ReverseSharding, PropagateThroughReshape
-// and MergeShardings. Results are canonical. One object per propagation; not thread-safe.
+// and MergeShardings. Results are canonical. One object serves one propagation, or all in one
+// context; not thread-safe.
 #ifndef GSHARD_CORE_PROPAGATION_DERIVED_SHARDINGS_H_
 #define GSHARD_CORE_PROPAGATION_DERIVED_SHARDINGS_H_
 

@@ -91,7 +91,8 @@ Engine::Engine(Module& module, const Annotations& annotations, const Options& op
       traits_(module.instruction_limit()),
       users_(module, &annotations.use_order),
       computations_(module),
-      derive_(module.context()),
+      derive_(options.derived != nullptr ? *options.derived
+                                         : own_derive_.emplace(module.context())),
       rules_(derive_, shardings_, users_, computations_) {
   rules_.set_parameters_allowed(options.parameters_allowed);
   ComputeOrder();

@@ -9,6 +9,7 @@
 #define GSHARD_CORE_PROPAGATION_ENGINE_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/explain/recorder.h"
@@ -28,6 +29,7 @@ class Engine {
   struct Options {
     bool parameters_allowed = false;
     bool output_allowed = false;
+    DerivedShardings* derived = nullptr;  // as in PropagationOptions
   };
   // `annotations` must outlive the engine.
   Engine(Module& module, const Annotations& annotations, const Options& options,
@@ -137,7 +139,8 @@ class Engine {
   std::vector<Traits> traits_;              // by id
   Users users_;
   ComputationMap computations_;
-  DerivedShardings derive_;
+  std::optional<DerivedShardings> own_derive_;  // where the options keep none
+  DerivedShardings& derive_;
   PropagationContext rules_;
 
   struct Range {

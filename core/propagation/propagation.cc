@@ -55,11 +55,13 @@ void WriteBack(Module& module, const Annotations& annotations, const Engine& eng
 
 // The program boundary has the last word; what it says reaches instructions that have no sharding
 // yet, parameters and results too unless they are refused one. Everything else is fixed by now.
-Expected<void> SpreadFromBoundary(Module& module, ExplainRecorder* recorder) {
+Expected<void> SpreadFromBoundary(Module& module, DerivedShardings* derived,
+                                  ExplainRecorder* recorder) {
   const ModuleHeader& header = module.header();
   const Engine::Options allowed{
       header.propagation_to_parameters.empty(),
-      header.propagation_to_output.empty() && module.entry()->root()->sharding() == nullptr};
+      header.propagation_to_output.empty() && module.entry()->root()->sharding() == nullptr,
+      derived};
   AnnotationOptions preparation;  // annotated parameters are fixed
   preparation.output_allowed = allowed.output_allowed;
   Expected<Annotations> fixed = PrepareAnnotations(module, preparation, nullptr, recorder);
@@ -119,7 +121,8 @@ Expected<bool> PropagateShardings(Module& module, const PropagationOptions& opti
   if (ModeFor(module, options.mode) == PropagationMode::kShardy) {
     return InferAsShardy(module, boundary, *imported, options, recorder);
   }
-  Engine::Options allowed{AnyTrue(boundary.parameters), AnyTrue(boundary.results)};
+  const Engine::Options allowed{AnyTrue(boundary.parameters), AnyTrue(boundary.results),
+                                options.derived};
   const bool has_subsets = HasDeviceSubsets(module);
   const int64_t devices = module.DeviceCount();
   RecordAnnotations(module, recorder);
@@ -143,7 +146,7 @@ Expected<bool> PropagateShardings(Module& module, const PropagationOptions& opti
   if (has_subsets) module.header().num_partitions = devices;
   if (restored) {
     changed = true;
-    if (auto done = SpreadFromBoundary(module, recorder); !done) return Fail(done.error());
+    if (auto done = SpreadFromBoundary(module, options.derived, recorder); !done) return Fail(done.error());
   }
   if (options.warnings != nullptr) {
     if (auto note = FreeBoundaryNote(module, boundary)) {

@@ -18,6 +18,8 @@
 
 namespace gshard {
 
+class DerivedShardings;
+
 // Whose rules infer shardings: GSPMD's, or Shardy's, which JAX runs since version 0.7.
 enum class PropagationMode : uint8_t {
   kByText,  // Shardy's where the text has annotations of Shardy, else GSPMD's
@@ -41,6 +43,8 @@ struct PropagationOptions {
   PropagationFindings* findings = nullptr;
   // Warnings (contradicting annotations) go here if not null.
   std::vector<Diagnostic>* warnings = nullptr;
+  // Of other runs in the module's context; learns this one's. May be null.
+  DerivedShardings* derived = nullptr;
 };
 
 // The mode that runs: kGspmd or kShardy. Manual regions that gshard-opt has differentiated or

@@ -19,6 +19,8 @@
 #include "core/analysis/attention/known_masked_shares.h"
 #include "core/estimate/plan.h"
 #include "core/partition/plan/known_reshard_plans.h"
+#include "core/partition/scope/partition_tables.h"
+#include "core/propagation/derived_shardings.h"
 #include "core/spmd/per_device_module.h"
 #include "core/transforms/inline_calls.h"
 #include "ir/parser.h"
@@ -53,12 +55,18 @@ struct Bench {
   DeviceProgramOptions program;
   CostOptions cost;
   KnownReshardPlans reshard_plans;
+  KeptPartitionTables partition_tables;
+  DerivedShardings derived;
   KnownMaskedShares masked_shares;
 
-  explicit Bench(const char* path) : whole(Must(ParseModule(Must(SourceText::Open(path))))) {
+  explicit Bench(const char* path)
+      : whole(Must(ParseModule(Must(SourceText::Open(path))))), derived(whole->context()) {
     Must(InlineCalls(*whole));
     program.counts_useful_flops = false;
+    program.tells_causes = false;
     program.reshard_plans = &reshard_plans;
+    program.partition_tables = &partition_tables;
+    program.propagation.derived = &derived;
     cost.masked_shares = &masked_shares;
   }
   PlanFigures Evaluate() const { return Must(PricePlan(*whole, {}, chip, program, cost)); }

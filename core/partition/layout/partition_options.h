@@ -11,6 +11,7 @@
 
 namespace gshard {
 
+class KeptPartitionTables;
 class KnownReshardPlans;
 
 // Where the per-device program holds an array of the whole one.
@@ -67,6 +68,8 @@ struct PartitionOptions {
   // work.
   double bytes_per_repeated_flop = 1.0 / 16;
   KnownReshardPlans* reshard_plans = nullptr;  // of other runs; learns this one's; may be null
+  KeptPartitionTables* tables = nullptr;       // of other runs of this thread; may be null
+  bool tells_causes = true;  // collectives say what they are for: frontend attribute gshard.cause
   PartitionPolicies policies;
   ExplainRecorder* recorder = nullptr;  // learns the cause of every collective; may be null
   // Learns, callees first, of every array that some instruction of the result holds as a whole: not

@@ -88,7 +88,7 @@ class ReshapeRule {
 
  private:
   const ReshapedLayouts& Map(const Shape* from, const Shape* to, const MeshLayout* layout) {
-    return rule_.scope().run().reshapes.Map(from, to, layout);
+    return rule_.scope().run().tables.reshapes.Map(from, to, layout);
   }
 
   // The same sub-axes on the leading dims of one run, whatever the tiles' lengths.

@@ -23,7 +23,7 @@ Instruction* PartitionContext::EmitLocal(std::span<Instruction* const> operands,
 }
 
 const Strategy& PartitionContext::Choose(const Labels& labels) {
-  return scope_.run().strategies.Choose(scope_, labels, operands_, result_shapes_, wanted_);
+  return scope_.run().tables.strategies.Choose(scope_, labels, operands_, result_shapes_, wanted_);
 }
 
 namespace {

@@ -175,13 +175,9 @@ Instruction* PartitionScope::Materialize(PartitionedValue* value,
 
 Instruction* PartitionScope::Caused(Instruction* collective, const ReshardCause& cause,
                                     int64_t bytes) {
-  std::string text;
-  if (!cause.note.empty()) {
-    text = cause.note;
-  } else if (cause.user != nullptr) {
-    text = cause.user->name();
-  }
-  if (!text.empty()) {
+  std::string_view text = cause.note;
+  if (text.empty() && cause.user != nullptr) text = cause.user->name();
+  if (!text.empty() && run_.options.tells_causes) {
     collective->set_frontend_attributes(
         WithFrontendAttribute(run_.module.arena(), {}, kCauseAttribute, text));
   }

@@ -5,20 +5,16 @@
 #include <cstdint>
 #include <map>
 #include <memory_resource>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/analysis/meshes.h"
-#include "core/partition/layout/mesh_layout.h"
-#include "core/partition/layout/partition_options.h"
-#include "core/partition/layout/reshape_map.h"
 #include "core/partition/layout/shard_geometry.h"
 #include "core/partition/plan/demand.h"
-#include "core/partition/plan/reshard_plan.h"
+#include "core/partition/scope/partition_tables.h"
 #include "core/partition/scope/partitioned_value.h"
-#include "core/partition/scope/strategy.h"
 #include "ir/builder.h"
 #include "ir/traversal.h"
 
@@ -35,10 +31,10 @@ struct CalleeSignature {
 struct PartitionRun {
   Module& module;
   PartitionOptions options;
-  MeshLayoutTable layouts;
-  ReshardPlanner planner;
-  ReshapeMap reshapes;
-  StrategyTable strategies;
+  std::optional<PartitionTables> own_tables;  // where the options keep none
+  PartitionTables& tables;
+  MeshLayoutTable& layouts;
+  ReshardPlanner& planner;
   PartitionStats stats;
   // Owns the values; they are never destroyed one by one.
   std::pmr::monotonic_buffer_resource memory;
@@ -54,13 +50,10 @@ struct PartitionRun {
   PartitionRun(Module& m, const PartitionOptions& o, int64_t device_count)
       : module(m),
         options(o),
-        layouts(m.context(), device_count, NamedMesh(m)),
-        planner(layouts,
-                {.bytes_per_message = o.bytes_per_message,
-                 .bytes_per_moved_byte = o.bytes_per_moved_byte},
-                {.share_sums = o.policies.share_sums, .search = o.policies.search_reshards},
-                o.reshard_plans),
-        reshapes(layouts),
+        tables(o.tables != nullptr ? o.tables->For(m, o, device_count)
+                                   : own_tables.emplace(m, o, device_count)),
+        layouts(tables.layouts),
+        planner(tables.planner),
         demand(m.instruction_limit()),
         value_of(m.instruction_limit()),
         name_taken(m.instruction_limit()) {}

@@ -528,7 +528,9 @@ Instruction* PartitionScope::Reshard(PartitionedValue* value, const MeshLayout* 
     return Recompute(value, layout);
   }
   std::string text;
-  if (!IsLocalPlan(*best_plan)) text = CauseText(layouts(), cause, best->layout, layout);
+  if (run_.options.tells_causes && !IsLocalPlan(*best_plan)) {
+    text = CauseText(layouts(), cause, best->layout, layout);
+  }
   ReshardCause with_text{.user = cause.user,
                          .value = cause.value,
                          .note = text,

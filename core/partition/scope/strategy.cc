@@ -633,21 +633,28 @@ struct StrategyKeyHash {
 
 int64_t Word(const void* pointer) { return reinterpret_cast<int64_t>(pointer); }
 
-void AppendValue(StrategyKey& key, const PartitionedValue& value) {
+// False: the key names an instruction, so that it holds for its module only.
+bool AppendValue(StrategyKey& key, const PartitionedValue& value) {
   key.push_back(Word(value.shape->bare()));
   key.push_back(2 * static_cast<int64_t>(value.variants.size()) + (value.required_layout ? 1 : 0));
   for (const PartitionedValue::Variant& variant : value.variants) {
     key.push_back(Word(variant.layout));
   }
   if (value.required_layout != nullptr) key.push_back(Word(value.required_layout));
-  if (value.maker == nullptr) return;
+  if (value.maker == nullptr) return true;
   key.push_back(Word(value.maker));
   key.push_back(Word(value.layout));
-  if (value.payload == nullptr || value.payload->shape->rank() == 0) return;
-  // What the payload costs depends on how the operation uses it.
-  key.push_back(Word(value.source));
-  key.push_back(Word(value.layout));
-  AppendValue(key, *value.payload);
+  if (value.payload == nullptr || value.payload->shape->rank() == 0) return true;
+  // What the payload costs depends on how the operation uses it: a convert as it is.
+  const Opcode opcode = value.source->opcode();
+  if (opcode == Opcode::kBroadcast) {
+    const auto dims = value.source->attributes<DimensionsAttributes>().dimensions;
+    key.insert(key.end(), dims.begin(), dims.end());
+  } else if (opcode != Opcode::kConvert) {
+    key.push_back(Word(value.source));
+  }
+  const bool is_of_payload = AppendValue(key, *value.payload);
+  return is_of_payload && (opcode == Opcode::kBroadcast || opcode == Opcode::kConvert);
 }
 
 }  // namespace
@@ -717,12 +724,15 @@ std::optional<Strategy> InPlace(PartitionScope& scope, const Labels& labels,
 }  // namespace
 
 struct StrategyTable::Impl {
+  using Strategies = tsl::robin_map<StrategyKey, std::unique_ptr<Strategy>, StrategyKeyHash>;
   StrategyKey key;
-  tsl::robin_map<StrategyKey, std::unique_ptr<Strategy>, StrategyKeyHash> strategies;
+  Strategies strategies;
+  Strategies of_this_run;  // whose keys name instructions
 };
 
 StrategyTable::StrategyTable() : impl_(std::make_unique<Impl>()) {}
 StrategyTable::~StrategyTable() = default;
+void StrategyTable::BeginRun() { impl_->of_this_run.clear(); }
 
 const Strategy& StrategyTable::Choose(PartitionScope& scope, const Labels& labels,
                                       std::span<PartitionedValue* const> operands,
@@ -737,9 +747,10 @@ const Strategy& StrategyTable::Choose(PartitionScope& scope, const Labels& label
   }
   key.push_back(2 * static_cast<int64_t>(labels.combiner) + (labels.placed_by_operands ? 1 : 0));
   key.push_back(static_cast<int64_t>(labels.flops));
+  bool holds_for_others = true;
   for (size_t i = 0; i < operands.size(); ++i) {
     key.insert(key.end(), labels.operands[i].begin(), labels.operands[i].end());
-    AppendValue(key, *operands[i]);
+    holds_for_others &= AppendValue(key, *operands[i]);
     size_t first = FirstOfSame(operands, i);
     if (first != i) key.push_back(static_cast<int64_t>(first));
   }
@@ -748,13 +759,14 @@ const Strategy& StrategyTable::Choose(PartitionScope& scope, const Labels& label
     key.push_back(Word(results[i]->bare()));
     key.push_back(Word(wanted[i]));
   }
-  auto found = impl_->strategies.find(key);
-  if (found == impl_->strategies.end()) {
+  Impl::Strategies& strategies = holds_for_others ? impl_->strategies : impl_->of_this_run;
+  auto found = strategies.find(key);
+  if (found == strategies.end()) {
     std::optional<Strategy> strategy = InPlace(scope, labels, operands, wanted);
     if (!strategy) strategy = Chooser(scope, labels, operands, results, wanted).Run();
-    found = impl_->strategies
-                .emplace(StrategyKey(key), std::make_unique<Strategy>(std::move(*strategy)))
-                .first;
+    found =
+        strategies.emplace(StrategyKey(key), std::make_unique<Strategy>(std::move(*strategy)))
+            .first;
   }
   return *found->second;
 }
@@ -763,7 +775,7 @@ const Strategy& ChooseStrategy(PartitionScope& scope, const Labels& labels,
                                std::span<PartitionedValue* const> operands,
                                std::span<const Shape* const> results,
                                std::span<const MeshLayout* const> wanted) {
-  return scope.run().strategies.Choose(scope, labels, operands, results, wanted);
+  return scope.run().tables.strategies.Choose(scope, labels, operands, results, wanted);
 }
 
 }  // namespace gshard

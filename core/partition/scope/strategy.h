@@ -71,8 +71,11 @@ class StrategyTable {
   StrategyTable();
   ~StrategyTable();
 
+  // A run over another module begins: forgets what instructions of the last one stand behind.
+  void BeginRun();
+
   // `wanted`: the layout each result ends in (a hint of where it should be produced). All layouts
-  // have the same manual sub-axes. The reference stays valid.
+  // have the same manual sub-axes. The reference stays valid for the run.
   const Strategy& Choose(PartitionScope& scope, const Labels& labels,
                          std::span<PartitionedValue* const> operands,
                          std::span<const Shape* const> results,
