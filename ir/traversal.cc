@@ -100,7 +100,9 @@ std::vector<Computation*> CallPostOrder(const Module& module) {
     Computation* callee = nullptr;
     while (callee == nullptr && frame.instruction < instructions.size()) {
       const auto called = instructions[frame.instruction]->called();
-      if (frame.call == called.size()) {
+      if (called.empty()) {  // as most
+        ++frame.instruction;
+      } else if (frame.call == called.size()) {
         ++frame.instruction;
         frame.call = 0;
       } else if (Computation* next = called[frame.call++]; seen.insert(next).second) {
@@ -132,7 +134,7 @@ Users::Users(const Module& module, const UserOrderOverride* order) {
   Build(all, module.instruction_limit());
   if (order == nullptr) return;
   for (const auto& [value, users] : *order) {
-    const uint32_t begin = begin_[value->id()], end = begin_[value->id() + 1];
+    const uint32_t begin = begin_[value->id()], end = begin + count_[value->id()];
     if (users.size() != end - begin) continue;
     std::vector<const Instruction*> listed(users.begin(), users.end());
     std::vector<const Instruction*> found(users_.begin() + begin, users_.begin() + end);
@@ -143,27 +145,25 @@ Users::Users(const Module& module, const UserOrderOverride* order) {
 }
 
 void Users::Build(std::span<const Computation* const> computations, uint32_t limit) {
-  begin_.assign(limit + 2, 0);
-  // Each user once: the last user seen of every operand tells a repetition.
-  std::vector<const Instruction*> last_user(limit, nullptr);
-  auto for_each_use = [&](auto&& use) {
-    std::fill(last_user.begin(), last_user.end(), nullptr);
+  begin_.assign(limit + 1, 0);
+  count_.assign(limit, 0);
+  const auto for_each_use = [&](auto&& use) {
     for (const Computation* computation : computations) {
       for (Instruction* user : computation->instructions()) {
-        for (const Instruction* operand : user->operands()) {
-          if (last_user[operand->id()] == user) continue;
-          last_user[operand->id()] = user;
-          use(operand->id(), user);
-        }
+        for (const Instruction* operand : user->operands()) use(operand->id(), user);
       }
     }
   };
-  // Counting sort: begin_[i + 2] counts, then begin_[i + 1] is the running fill position of i.
-  for_each_use([&](uint32_t operand, Instruction*) { ++begin_[operand + 2]; });
-  for (size_t i = 2; i < begin_.size(); ++i) begin_[i] += begin_[i - 1];
+  // Counting sort: room for every use, of which an instruction's of one value are made together.
+  for_each_use([&](uint32_t operand, Instruction*) { ++begin_[operand + 1]; });
+  for (size_t i = 1; i < begin_.size(); ++i) begin_[i] += begin_[i - 1];
   users_.resize(begin_.back());
-  for_each_use([&](uint32_t operand, Instruction* user) { users_[begin_[operand + 1]++] = user; });
-  begin_.pop_back();
+  for_each_use([&](uint32_t operand, Instruction* user) {
+    const uint32_t end = begin_[operand] + count_[operand];
+    if (count_[operand] > 0 && users_[end - 1] == user) return;
+    users_[end] = user;
+    ++count_[operand];
+  });
 }
 
 namespace {

@@ -30,14 +30,14 @@ class Users {
   // `order` may be null; entries that do not list exactly the users are ignored.
   explicit Users(const Module& module, const UserOrderOverride* order = nullptr);
   std::span<Instruction* const> of(const Instruction* instruction) const {
-    uint32_t i = instruction->id();
-    return std::span<Instruction* const>(users_).subspan(begin_[i], begin_[i + 1] - begin_[i]);
+    const uint32_t i = instruction->id();
+    return std::span<Instruction* const>(users_).subspan(begin_[i], count_[i]);
   }
 
  private:
   void Build(std::span<const Computation* const> computations, uint32_t limit);
-  std::vector<uint32_t> begin_;  // by instruction id
-  std::vector<Instruction*> users_;
+  std::vector<uint32_t> begin_, count_;  // by instruction id: in users_
+  std::vector<Instruction*> users_;      // one value's beside each other, with gaps between
 };
 
 // Removes instructions that neither the root nor a side effect needs (parameters stay), and

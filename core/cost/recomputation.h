@@ -3,6 +3,8 @@
 #define GSHARD_CORE_COST_RECOMPUTATION_H_
 
 #include <algorithm>
+#include <functional>
+#include <string_view>
 
 #include "ir/instruction.h"
 #include "ir/module.h"
@@ -12,7 +14,11 @@ namespace gshard {
 // True for what jax.checkpoint computes again (op_name has "rematted_computation") and for what a
 // rematerialisation pass cloned (".remat" in the name, as XLA and gshard-opt remat write it).
 inline bool IsRecomputed(const Instruction& instruction) {
-  return instruction.metadata().find("rematted_computation") != std::string_view::npos ||
+  // Asked of every member of every kernel: most characters of the text are skipped.
+  static constexpr std::string_view kMark = "rematted_computation";
+  static const std::boyer_moore_horspool_searcher kSearcher(kMark.begin(), kMark.end());
+  const std::string_view metadata = instruction.metadata();
+  return std::search(metadata.begin(), metadata.end(), kSearcher) != metadata.end() ||
          instruction.name().find(".remat") != std::string_view::npos;
 }
 

@@ -30,6 +30,7 @@ class Simulation {
         in_order_(in_order),
         slow_rate_(1 - compute_share) {
     FindPaths();
+    RankNodes();
     Connect();
   }
 
@@ -49,7 +50,7 @@ class Simulation {
       while (!running_.empty() && running_.top().first <= now) {
         size_t done = running_.top().second;
         running_.pop();
-        if (nodes_[done % count_].links != 0) --collectives_aside_;
+        if (nodes_[NodeOf(done)].links != 0) --collectives_aside_;
         Finish(done, now);
       }
     }
@@ -70,11 +71,11 @@ class Simulation {
   void AddExposed(double from, double to, double times, std::vector<double>& exposed) const {
     for (const Stall& stall : stalls_) {  // a collective that nothing overlaps
       const double part = std::min(stall.end, to) - std::max(stall.start, from);
-      exposed[stall.instance % count_] += times * std::max(0.0, part);
+      exposed[NodeOf(stall.instance)] += times * std::max(0.0, part);
     }
     std::vector<size_t> aside;
     for (size_t i = 0; i < start_.size(); ++i) {
-      if (!nodes_[i % count_].on_compute && end_[i] > start_[i]) aside.push_back(i);
+      if (!nodes_[NodeOf(i)].on_compute && end_[i] > start_[i]) aside.push_back(i);
     }
     std::sort(aside.begin(), aside.end(),
               [&](size_t a, size_t b) { return start_[a] < start_[b]; });
@@ -90,7 +91,7 @@ class Simulation {
         sum += overlap(aside[k]);
       if (sum <= 0) return;
       for (size_t k = first; k < aside.size() && start_[aside[k]] < end; ++k) {
-        exposed[aside[k] % count_] += times * seconds * overlap(aside[k]) / sum;
+        exposed[NodeOf(aside[k])] += times * seconds * overlap(aside[k]) / sum;
       }
     };
     auto within = [&](double begin, double end, double seconds) {
@@ -102,7 +103,7 @@ class Simulation {
     double busy_until = 0;
     for (size_t instance : computed_) {
       within(busy_until, start_[instance], start_[instance] - busy_until);
-      const double slowed = end_[instance] - start_[instance] - nodes_[instance % count_].seconds;
+      const double slowed = end_[instance] - start_[instance] - nodes_[NodeOf(instance)].seconds;
       if (slowed > 0) within(start_[instance], end_[instance], slowed);
       busy_until = std::max(busy_until, end_[instance]);
     }
@@ -145,30 +146,13 @@ class Simulation {
     size_t instance;
     double start, end;
   };
-  // Of two ready nodes the one that goes first is the greater.
-  struct ReadyOrder {
-    const Simulation* simulation;
-    bool operator()(size_t a, size_t b) const {
-      const Simulation& s = *simulation;
-      // What only collectives wait for (a slice of the next weights) goes before all else.
-      const bool feeds_a = s.feeds_collectives_[a % s.count_];
-      const bool feeds_b = s.feeds_collectives_[b % s.count_];
-      if (!s.in_order_ && feeds_a != feeds_b) return feeds_b;
-      size_t copy_a = a / s.count_, copy_b = b / s.count_;
-      if (copy_a != copy_b) return copy_a > copy_b;
-      if (!s.in_order_) {
-        double tail_a = s.tail_[a % s.count_], tail_b = s.tail_[b % s.count_];
-        if (tail_a != tail_b) return tail_a < tail_b;
-        // Of equals, what is near the start, wherever it stands in the text.
-        double head_a = s.head_[a % s.count_], head_b = s.head_[b % s.count_];
-        if (head_a != head_b) return head_a > head_b;
-      }
-      return a > b;
-    }
-  };
-
   size_t Instance(int copy, size_t node) const { return static_cast<size_t>(copy) * count_ + node; }
-  int CopyOf(size_t instance) const { return static_cast<int>(instance / count_); }
+  size_t NodeOf(size_t instance) const {
+    return static_cast<uint32_t>(instance) % static_cast<uint32_t>(count_);
+  }
+  int CopyOf(size_t instance) const {
+    return static_cast<int>(static_cast<uint32_t>(instance) / static_cast<uint32_t>(count_));
+  }
   bool IsOpen(int copy) const {
     return copy < kTripsInFlight ||
            finished_of_copy_[static_cast<size_t>(copy - kTripsInFlight)] == count_;
@@ -207,6 +191,32 @@ class Simulation {
     }
   }
 
+  // Of ready nodes of one trip the one of the lowest rank goes first.
+  void RankNodes() {
+    by_rank_.resize(count_);
+    std::iota(by_rank_.begin(), by_rank_.end(), uint32_t{0});
+    if (!in_order_) {
+      std::sort(by_rank_.begin(), by_rank_.end(), [&](uint32_t a, uint32_t b) {
+        if (tail_[a] != tail_[b]) return tail_[a] > tail_[b];
+        // Of equals, what is near the start, wherever it stands in the text.
+        return head_[a] != head_[b] ? head_[a] < head_[b] : a < b;
+      });
+    }
+    rank_.resize(count_);
+    for (uint32_t rank = 0; rank < count_; ++rank) rank_[by_rank_[rank]] = rank;
+  }
+
+  // Of two ready instances the one of the smaller key goes first: what only collectives wait for (a
+  // slice of the next weights) before all else, then earlier trips.
+  uint64_t KeyOf(size_t instance) const {
+    const size_t node = NodeOf(instance);
+    const uint64_t comes_later = in_order_ || !feeds_collectives_[node] ? 1 : 0;
+    return comes_later << 40 | static_cast<uint64_t>(CopyOf(instance)) << 32 | rank_[node];
+  }
+  size_t InstanceOf(uint64_t key) const {
+    return Instance(static_cast<int>(key >> 32 & 0xFF), by_rank_[key & UINT32_MAX]);
+  }
+
   void Connect() {
     const size_t total = count_ * static_cast<size_t>(copies_);
     users_.resize(count_);
@@ -236,19 +246,19 @@ class Simulation {
     if (is_ready_[instance]) return;
     is_ready_[instance] = true;
     ready_at_[instance] = now;
-    const ScheduleNode& node = nodes_[instance % count_];
+    const ScheduleNode& node = nodes_[NodeOf(instance)];
     if (node.seconds <= 0 && node.links == 0) {  // takes no time and no stream
       start_[instance] = end_[instance] = now;
       instant_.push_back(instance);
       return;
     }
-    (node.on_compute ? ready_compute_ : ready_links_).push(instance);
+    (node.on_compute ? ready_compute_ : ready_links_).push(KeyOf(instance));
   }
 
   bool LinksFree(uint32_t links) const { return (links & links_busy_) == 0; }
 
   void Start(size_t instance, double now) {
-    const ScheduleNode& node = nodes_[instance % count_];
+    const ScheduleNode& node = nodes_[NodeOf(instance)];
     start_[instance] = now;
     // It waited for the stream, if it was ready before.
     if (ready_at_[instance] < now) {
@@ -276,7 +286,7 @@ class Simulation {
     const size_t done = compute_;
     compute_ = kNothing;
     end_[done] = now;
-    if (nodes_[done % count_].is_stall) stalls_.push_back({done, start_[done], now});
+    if (nodes_[NodeOf(done)].is_stall) stalls_.push_back({done, start_[done], now});
     Finish(done, now);
   }
 
@@ -294,22 +304,23 @@ class Simulation {
       Finish(done, now);
       any = true;
     }
-    std::vector<size_t> blocked;
+    std::vector<uint64_t> blocked;
     while (!ready_links_.empty()) {
-      size_t next = ready_links_.top();
+      const uint64_t key = ready_links_.top();
+      const size_t next = InstanceOf(key);
       ready_links_.pop();
-      if (LinksFree(nodes_[next % count_].links)) {
+      if (LinksFree(nodes_[NodeOf(next)].links)) {
         Start(next, now);
         any = true;
       } else {
-        blocked.push_back(next);
+        blocked.push_back(key);
         if (links_busy_ == ~uint32_t{0}) break;
       }
     }
-    for (size_t instance : blocked) ready_links_.push(instance);
+    for (const uint64_t key : blocked) ready_links_.push(key);
     while (compute_ == kNothing && !ready_compute_.empty()) {
-      size_t next = ready_compute_.top();
-      if (!LinksFree(nodes_[next % count_].links)) break;
+      const size_t next = InstanceOf(ready_compute_.top());
+      if (!LinksFree(nodes_[NodeOf(next)].links)) break;
       if (in_order_) {
         if (!IsNextInOrder(next)) break;
         ++next_in_order_;
@@ -323,16 +334,16 @@ class Simulation {
 
   // In text order: all compute nodes before it, of its trip, have started.
   bool IsNextInOrder(size_t instance) {
-    while (next_in_order_ < start_.size() && (!nodes_[next_in_order_ % count_].on_compute ||
-                                              (nodes_[next_in_order_ % count_].seconds <= 0 &&
-                                               nodes_[next_in_order_ % count_].links == 0))) {
+    while (next_in_order_ < start_.size() && (!nodes_[NodeOf(next_in_order_)].on_compute ||
+                                              (nodes_[NodeOf(next_in_order_)].seconds <= 0 &&
+                                               nodes_[NodeOf(next_in_order_)].links == 0))) {
       ++next_in_order_;
     }
     return instance == next_in_order_;
   }
 
   void Finish(size_t instance, double now) {
-    const size_t node = instance % count_;
+    const size_t node = NodeOf(instance);
     const int copy = CopyOf(instance);
     links_busy_ &= ~nodes_[node].links;
     ++finished_;
@@ -360,6 +371,7 @@ class Simulation {
   const bool in_order_;
   std::vector<double> tail_, head_;  // per node: longest path to the end, with it; from the start
   std::vector<bool> feeds_collectives_;                   // per node: its only users
+  std::vector<uint32_t> rank_, by_rank_;                  // of nodes; nodes
   std::vector<std::vector<int32_t>> users_, next_users_;  // per node
   // Per instance (copy * count + node).
   std::vector<size_t> waits_for_, waited_for_;
@@ -368,8 +380,8 @@ class Simulation {
   std::vector<size_t> finished_of_copy_;
   std::vector<size_t> computed_;  // instances on the compute stream, in order
   std::vector<Stall> stalls_;
-  std::priority_queue<size_t, std::vector<size_t>, ReadyOrder> ready_compute_{ReadyOrder{this}};
-  std::priority_queue<size_t, std::vector<size_t>, ReadyOrder> ready_links_{ReadyOrder{this}};
+  // Keys of instances.
+  std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> ready_compute_, ready_links_;
   std::priority_queue<std::pair<double, size_t>, std::vector<std::pair<double, size_t>>,
                       std::greater<>>
       running_;

@@ -3,8 +3,10 @@
 #include "core/cost/step_model.h"
 
 #include <algorithm>
-#include <set>
-#include <unordered_map>
+#include <functional>
+#include <numeric>
+#include <queue>
+#include <span>
 #include <unordered_set>
 
 #include "core/analysis/trip_count.h"
@@ -71,7 +73,11 @@ class StepBuilder {
       last_id = std::max(last_id, x->id());
     }
     if (first_id_ <= last_id) needs_.resize(last_id - first_id_ + 1);
+    node_of_.resize(needs_.size(), -1);
     if (model_.chip_.stack == Chip::Stack::kPytorch) blocking_ = BlockingCollectives(computation_);
+    cost_.steps.reserve(fusion.kernels().size());
+    cost_.nodes.reserve(fusion.kernels().size());
+    need_lists_.reserve(2 * needs_.size());
     AddKernels(fusion);
     for (const Instruction* x : computation_.instructions()) Visit(fusion, x);
     if (cost_.trips > 1) ConnectTrips();
@@ -81,9 +87,23 @@ class StepBuilder {
  private:
   // A node, or -1 - i for what the loop carries as element i.
   using Needs = std::vector<int32_t>;
+  struct Range {
+    size_t begin = 0, size = 0;
+  };
 
-  Needs& NeedsOf(const Instruction* x) { return needs_[x->id() - first_id_]; }
-  const Needs& NeedsOf(const Instruction* x) const { return needs_[x->id() - first_id_]; }
+  // Valid until the next SetNeeds.
+  std::span<const int32_t> NeedsOf(const Instruction* x) const {
+    const Range& range = needs_[x->id() - first_id_];
+    return {need_lists_.data() + range.begin, range.size};
+  }
+  // `needs`: not of need_lists_.
+  void SetNeeds(const Instruction* x, std::span<const int32_t> needs) {
+    needs_[x->id() - first_id_] = {need_lists_.size(), needs.size()};
+    need_lists_.insert(need_lists_.end(), needs.begin(), needs.end());
+  }
+  void SetNeeds(const Instruction* x, int32_t node) { SetNeeds(x, {&node, 1}); }
+
+  int32_t& NodeOf(const Instruction* x) { return node_of_[x->id() - first_id_]; }
 
   int32_t AddNode(const Instruction* instruction, StepNode::Kind kind) {
     StepNode step;
@@ -110,7 +130,7 @@ class StepBuilder {
       cost_.nodes.back().seconds =
           (model_.options_.uses_text_cycles ? step.text_s.value_or(step.model_s) : step.model_s) /
           model_.chip_.OfStack().sustained;
-      for (const Instruction* member : kernel.members) node_of_[member] = number;
+      for (const Instruction* member : kernel.members) NodeOf(member) = number;
     }
   }
 
@@ -118,14 +138,16 @@ class StepBuilder {
     return x.opcode() == Opcode::kFusion ? WorkOfFusion(x).flops : CostOf(x).flops;
   }
 
-  static void Merge(Needs& into, const Needs& from) {
+  static void Merge(Needs& into, std::span<const int32_t> from) {
     for (int32_t need : from) {
       if (std::find(into.begin(), into.end(), need) == into.end()) into.push_back(need);
     }
   }
 
-  Needs NeedsOfOperands(const Instruction* x) const {
-    Needs needs;
+  // Valid until the next call.
+  const Needs& NeedsOfOperands(const Instruction* x) {
+    Needs& needs = of_operands_;
+    needs.clear();
     for (const Instruction* operand : x->operands()) Merge(needs, NeedsOf(operand));
     for (const Instruction* before : x->control_predecessors()) Merge(needs, NeedsOf(before));
     if (needs.size() > 64) {
@@ -148,19 +170,18 @@ class StepBuilder {
 
   void Visit(const FusionModel& fusion, const Instruction* x) {
     if (fusion.KernelOf(x) != nullptr) {
-      const int32_t node = node_of_.at(x);
-      Needs needs = NeedsOfOperands(x);
+      const int32_t node = NodeOf(x);
+      const Needs& needs = NeedsOfOperands(x);
       WaitFor(node, needs);
       // Kernels that compute a fused value for themselves wait for its operands.
-      NeedsOf(x) = fusion.IsFused(x) ? std::move(needs) : Needs{node};
-      return;
+      return fusion.IsFused(x) ? SetNeeds(x, needs) : SetNeeds(x, node);
     }
     if (model_.host_.IsTransfer(x)) return AddHostTransfer(x);
     switch (x->opcode()) {
       case Opcode::kParameter:
         return;
       case Opcode::kGetTupleElement:
-        NeedsOf(x) = NeedsOfElement(x);
+        SetNeedsOfElement(x);
         return;
       case Opcode::kWhile:
         AddLoop(x);
@@ -187,17 +208,20 @@ class StepBuilder {
     if (IsCollective(x->opcode())) {
       AddCollective(x, *x, IsStart(x->opcode()));
     } else {
-      NeedsOf(x) = NeedsOfOperands(x);  // free, or the end of what a start began
+      SetNeeds(x, NeedsOfOperands(x));  // free, or the end of what a start began
     }
   }
 
-  Needs NeedsOfElement(const Instruction* x) const {
+  void SetNeedsOfElement(const Instruction* x) {
     const Instruction* tuple = x->operand(0);
     const int64_t index = x->attributes<GetTupleElementAttributes>().index;
     while (tuple->opcode() == Opcode::kOptBarrier) tuple = tuple->operand(0);
-    if (tuple->opcode() == Opcode::kTuple) return NeedsOf(tuple->operand(index));
-    if (tuple->opcode() == Opcode::kParameter) return {static_cast<int32_t>(-1 - index)};
-    return NeedsOf(tuple);
+    if (tuple->opcode() == Opcode::kParameter) {
+      return SetNeeds(x, static_cast<int32_t>(-1 - index));
+    }
+    const Instruction* same =
+        tuple->opcode() == Opcode::kTuple ? tuple->operand(index) : tuple;
+    needs_[x->id() - first_id_] = needs_[same->id() - first_id_];
   }
 
   static int64_t CarriedElement(const Instruction* x) {
@@ -221,10 +245,10 @@ class StepBuilder {
           model_.users_.of(update->operand(0)).size() != 1) {
         continue;
       }
-      auto node = node_of_.find(value);
-      if (node == node_of_.end()) continue;
-      cost_.nodes[static_cast<size_t>(node->second)].seconds = 0;
-      cost_.steps[static_cast<size_t>(node->second)].work.bytes = 0;
+      const int32_t node = NodeOf(value);
+      if (node < 0) continue;
+      cost_.nodes[static_cast<size_t>(node)].seconds = 0;
+      cost_.steps[static_cast<size_t>(node)].work.bytes = 0;
     }
   }
 
@@ -276,7 +300,7 @@ class StepBuilder {
     cost_.nodes.back().links = kAllLinks;
     WaitFor(node, NeedsOfOperands(x));
     WaitFor(node, copies);
-    NeedsOf(x) = {node};
+    SetNeeds(x, node);
   }
 
   void AddConditional(const Instruction* x) {
@@ -326,7 +350,7 @@ class StepBuilder {
     }
     cost_.nodes.back().links = kAllLinks;
     WaitFor(node, NeedsOfOperands(x));
-    NeedsOf(x) = {node};
+    SetNeeds(x, node);
   }
 
   void AddCopy(const Instruction* x) {
@@ -340,7 +364,7 @@ class StepBuilder {
     cost_.steps.back().work.main = x;
     cost_.steps.back().work.bytes = 2 * bytes;
     WaitFor(node, NeedsOfOperands(x));
-    NeedsOf(x) = {node};
+    SetNeeds(x, node);
   }
 
   // Beside compute, one after the other on a stream of their own.
@@ -357,7 +381,7 @@ class StepBuilder {
     cost_.steps.back().work.main = x;
     cost_.steps.back().work.bytes = bytes;
     WaitFor(node, NeedsOfOperands(x));
-    NeedsOf(x) = {node};
+    SetNeeds(x, node);
   }
 
   bool IsAsync(const Instruction& collective, bool is_start) const {
@@ -386,7 +410,7 @@ class StepBuilder {
     schedule.on_compute = schedule.seconds > 0 && !IsAsync(collective, is_start);
     schedule.is_stall = schedule.on_compute;
     WaitFor(node, NeedsOfOperands(x));
-    NeedsOf(x) = {node};
+    SetNeeds(x, node);
   }
 
   // What a trip carries over, the next one waits for.
@@ -444,27 +468,41 @@ class StepBuilder {
         users[static_cast<size_t>(before)].push_back(static_cast<int32_t>(i));
       }
     }
-    auto key = [&](size_t i) {
-      return std::pair(position[cost_.steps[i].instruction->id() - first_id_], i);
-    };
-    std::set<std::pair<size_t, size_t>> ready, rest;
-    for (size_t i = 0; i < count; ++i) (waits[i] == 0 ? ready : rest).insert(key(i));
+    std::vector<uint32_t> by_text(count), place(count);
+    std::iota(by_text.begin(), by_text.end(), uint32_t{0});
+    std::sort(by_text.begin(), by_text.end(), [&](uint32_t a, uint32_t b) {
+      const size_t at_a = position[cost_.steps[a].instruction->id() - first_id_];
+      const size_t at_b = position[cost_.steps[b].instruction->id() - first_id_];
+      return at_a != at_b ? at_a < at_b : a < b;
+    });
+    for (uint32_t i = 0; i < count; ++i) place[by_text[i]] = i;
+    std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>> ready;  // places
+    for (size_t i = 0; i < count; ++i) {
+      if (waits[i] == 0) ready.push(place[i]);
+    }
     std::vector<int32_t> number(count, -1);
     while (order.size() < count) {
-      const bool is_stuck = ready.empty();
-      const size_t i = is_stuck
-                           ? OneOnACycle(cost_.nodes, number, cost_.steps, rest.begin()->second)
-                           : ready.begin()->second;
-      (is_stuck ? rest : ready).erase(key(i));
+      size_t i = 0;
+      if (ready.empty()) {  // stuck
+        const uint32_t first = *std::ranges::find_if(by_text, [&](uint32_t n) {
+          return number[n] < 0;
+        });
+        i = OneOnACycle(cost_.nodes, number, cost_.steps, first);
+      } else {
+        i = by_text[ready.top()];
+        ready.pop();
+      }
       number[i] = static_cast<int32_t>(order.size());
       order.push_back(i);
       for (int32_t user : users[i]) {
-        size_t u = static_cast<size_t>(user);
-        if (number[u] < 0 && --waits[u] == 0 && rest.erase(key(u)) > 0) ready.insert(key(u));
+        const size_t u = static_cast<size_t>(user);
+        if (number[u] < 0 && --waits[u] == 0) ready.push(place[u]);
       }
     }
     std::vector<StepNode> steps;
     std::vector<ScheduleNode> nodes;
+    steps.reserve(count);
+    nodes.reserve(count);
     for (size_t i : order) {
       steps.push_back(std::move(cost_.steps[i]));
       nodes.push_back(std::move(cost_.nodes[i]));
@@ -481,10 +519,12 @@ class StepBuilder {
   const Computation& computation_;
   const BranchMixes* mixes_;
   ComputationCost& cost_;
-  std::vector<Needs> needs_;  // by instruction id - first_id_
+  std::vector<Range> needs_;         // by instruction id - first_id_: in need_lists_
+  std::vector<int32_t> need_lists_;  // of all instructions, one after the other
+  Needs of_operands_;                // memory of NeedsOfOperands
   uint32_t first_id_ = 0;
   std::unordered_set<const Instruction*> blocking_;          // of a program that runs call by call
-  std::unordered_map<const Instruction*, int32_t> node_of_;  // of members of kernels
+  std::vector<int32_t> node_of_;  // of members of kernels, by instruction id - first_id_; else -1
   std::vector<std::pair<int32_t, int64_t>> carried_uses_;    // node, element of the carried tuple
 };
 

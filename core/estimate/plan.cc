@@ -52,6 +52,7 @@ std::unique_ptr<Module> WithShardings(const Module& whole,
 
 std::string FiguresByShardings::KeyOf(const Module& propagated, Numbers& numbers) {
   std::string key;
+  key.reserve(2 * sizeof(uint32_t) * propagated.instruction_limit() + 1);
   const auto append = [&](uint32_t value) {
     key.append(reinterpret_cast<const char*>(&value), sizeof value);
   };

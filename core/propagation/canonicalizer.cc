@@ -51,13 +51,13 @@ class Canonicalizer {
       return;
     }
     const size_t made_from = computation_->instructions().size();
-    const std::vector<Instruction*> operands(x->operands().begin(), x->operands().end());
+    operands_.assign(x->operands().begin(), x->operands().end());
     Instruction* by = stablehlo::Simplified(module_, computation_, x);
     // HLO's elementwise operations may take floats of several types, StableHLO's may not.
     if (!Compatible(by->shape(), x->shape())) by = x;
     const auto made = computation_->instructions().subspan(made_from);
     list.insert(list.end(), made.begin(), made.end());
-    changed_ = changed_ || by != x || !made.empty() || !std::ranges::equal(operands, x->operands());
+    changed_ = changed_ || by != x || !made.empty() || !std::ranges::equal(operands_, x->operands());
     if (by == x) {
       if (Instruction* same = EqualConstant(x)) {
         changed_ = true;
@@ -150,6 +150,7 @@ class Canonicalizer {
   std::vector<int32_t> read_before_;  // by id: operand slots that had it
   std::vector<bool> predecessors_;    // by id: others are to run after it
   std::unordered_multimap<size_t, Instruction*> constants_;
+  std::vector<Instruction*> operands_;  // of the instruction that is visited, as they were
 };
 
 }  // namespace

@@ -122,11 +122,25 @@ class LoopCasts {
   std::unordered_set<const Instruction*> dropped_;  // casts in the body
 };
 
+bool HasLoopWithCasts(const Module& module, const CallSites& sites, const Users& users) {
+  for (const Computation* computation : module.computations()) {
+    for (Instruction* x : computation->instructions()) {
+      const std::optional<LoopParts> parts = PartsOf(x, sites);
+      if (parts && LoopCasts(*parts, users).Find()) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 bool CastLoopStacks(Module& module) {
   const CallSites sites(module);
   const Users users(module);
+  if (!HasLoopWithCasts(module, sites, users)) {
+    RemoveDeadCode(module);
+    return false;
+  }
   std::unordered_map<const Instruction*, Instruction*> casts;
   bool changed = false;
   RewriteModule(module, [&](Instruction* x, Rewriter& rewriter) {

@@ -23,6 +23,8 @@ NeededValues::NeededValues(const Module& module, const Changes& changes) : chang
     }
   }
   states_.resize(count);
+  has_also_needed_.resize(module.instruction_limit());
+  for (const auto& [user, value] : changes.also_needed) has_also_needed_[user->id()] = true;
   Need(module.entry()->root(), kAll);
   for (const Computation* computation : module.computations()) {
     for (const Instruction* x : computation->instructions()) {
@@ -60,8 +62,10 @@ void NeededValues::Need(const Instruction* x, int64_t element) {
 void NeededValues::VisitOnce(const Instruction* x) {
   is_visited_[x->id()] = true;
   for (const Instruction* before : x->control_predecessors()) Need(before, kAll);
-  auto [from, to] = changes_.also_needed.equal_range(x);
-  for (auto it = from; it != to; ++it) Need(it->second, kAll);
+  if (has_also_needed_[x->id()]) {
+    auto [from, to] = changes_.also_needed.equal_range(x);
+    for (auto it = from; it != to; ++it) Need(it->second, kAll);
+  }
   if (x->opcode() == Opcode::kWhile) {
     Need(x->called(0)->root(), kAll);
     return;

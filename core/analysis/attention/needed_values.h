@@ -47,7 +47,7 @@ class NeededValues {
   std::vector<size_t> begin_;       // by instruction id
   std::vector<State> states_;       // of elements
   State reached_ = State::kNeeded;  // what an element is that is reached now
-  std::vector<bool> is_visited_;
+  std::vector<bool> is_visited_, has_also_needed_;  // by instruction id
   std::vector<const Instruction*> left_out_;  // operands that changes leave out
   std::unordered_multimap<const Computation*, const Instruction*> loops_of_;
   std::vector<std::pair<const Instruction*, int64_t>> pending_;

@@ -329,7 +329,8 @@ class GraphBuilder {
     };
     push(x->operands());
     push(x->control_predecessors());
-    std::vector<uint32_t> reads;
+    std::vector<uint32_t>& reads = reads_;
+    reads.clear();
     while (!pending.empty()) {
       const Instruction* value = pending.back();
       pending.pop_back();
@@ -533,7 +534,8 @@ class GraphBuilder {
   uint32_t first_id_ = UINT32_MAX, last_id_ = 0;
   std::vector<PlaceOf> places_;  // by instruction id
   std::vector<uint32_t> leaves_;
-  std::vector<const Instruction*> pending_;
+  std::vector<const Instruction*> pending_;  // of AddReads, as the next
+  std::vector<uint32_t> reads_;
   std::set<std::pair<uint32_t, uint32_t>> homes_;  // of conditionals: node, operand's buffer
   BufferGraph graph_;
 };

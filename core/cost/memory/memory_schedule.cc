@@ -212,12 +212,12 @@ Order SinkToUsers(const ScheduleInput& input, const Order& order) {
     place[node] = target;
     for (uint32_t buffer : graph.reads[node]) last_use[buffer] = std::max(last_use[buffer], target);
   }
-  std::vector<uint32_t> step_of(order.size());
-  for (uint32_t step = 0; step < end; ++step) step_of[order[step]] = step;
-  Order sunk = order;
-  std::stable_sort(sunk.begin(), sunk.end(), [&](uint32_t a, uint32_t b) {
-    return place[a] != place[b] ? place[a] < place[b] : step_of[a] < step_of[b];
-  });
+  // By place, nodes of one place as they stood: a place is one of the steps.
+  std::vector<uint32_t> next(order.size() + 1, 0);
+  for (const uint32_t node : order) ++next[place[node] + 1];
+  std::partial_sum(next.begin(), next.end(), next.begin());
+  Order sunk(order.size());
+  for (const uint32_t node : order) sunk[next[place[node]]++] = node;
   return sunk;
 }
 
@@ -252,6 +252,8 @@ Order MinimizeMemory(const BufferGraph& graph, const CallContext& context) {
   int64_t least = INT64_MAX;
   for (size_t i = 0; i < orders.size(); ++i) {
     StartEarly(graph, orders[i]);
+    const auto before = orders.begin() + static_cast<int64_t>(i);
+    if (std::find(orders.begin(), before, orders[i]) != before) continue;
     const int64_t peak = PeakOf(graph, orders[i], context);
     if (peak >= least) continue;
     least = peak;

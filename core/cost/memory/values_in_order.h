@@ -22,6 +22,7 @@ class ValuesInOrder {
   T& operator[](const Instruction* x) {
     const size_t place = PlaceOf(x);
     if (place == entries_.size()) {
+      if (place == 0) entries_.reserve(kFew / 2);
       if (place >= kFew) place_of_.emplace(x, place);
       entries_.emplace_back(x, T());
     }
@@ -44,6 +45,7 @@ class ValuesInOrder {
     for (size_t i = 0; i < std::min(kFew, entries_.size()); ++i) {
       if (entries_[i].first == x) return i;
     }
+    if (entries_.size() <= kFew) return entries_.size();
     const auto further = place_of_.find(x);
     return further == place_of_.end() ? entries_.size() : further->second;
   }

@@ -175,8 +175,9 @@ class Simplifier {
   Instruction* Splat() {
     std::vector<const Literal*> scalars;
     for (const Instruction* operand : x_->operands()) {
-      scalars.push_back(ScalarOf(operand));
-      if (scalars.back() == nullptr) return nullptr;
+      const Literal* scalar = ScalarOf(operand);
+      if (scalar == nullptr) return nullptr;
+      scalars.push_back(scalar);
     }
     const Literal* literal = scalars[0];
     if (Moves()) {
