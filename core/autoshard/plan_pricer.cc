@@ -2,11 +2,13 @@
 
 #include "core/autoshard/plan_pricer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/estimate/parallel_for.h"
 #include "core/partition/scope/partition_tables.h"
 #include "core/propagation/derived_shardings.h"
+#include "core/spmd/ready_module.h"
 #include "core/transforms/annotations/annotate.h"
 #include "core/transforms/weight_update_sharding.h"
 #include "ir/custom_call.h"
@@ -22,6 +24,14 @@ struct PlanPricer::Reading {
   KnownFigures known;
   KeptPartitionTables tables;
   std::optional<DerivedShardings> derived;
+  std::optional<ReadyModule> ready;
+
+  // Is the program that these shardings are put on the one that passes have made ready?
+  bool MayUseReady(const std::vector<PlannedSharding>& shardings) const {
+    return ready && std::ranges::all_of(shardings, [&](const PlannedSharding& one) {
+             return ready->MayBeSharded(one.instruction);
+           });
+  }
 
   std::vector<PlannedSharding> ShardingsOf(const PlanSpace& space, const Plan& plan) {
     by_option.resize(space.groups().size());
@@ -97,6 +107,7 @@ Expected<std::unique_ptr<PlanPricer>> PlanPricer::Make(const std::string& text,
     if (!module) return Fail(std::move(module.error()));
     reading->module = std::move(*module);
     reading->derived.emplace(reading->module->context());
+    reading->ready = ReadyModule::Make(*reading->module, pricer->options_.program.propagation.mode);
     reading->known.figures = &pricer->by_shardings_;
     reading->written.resize(reading->module->instruction_limit(), nullptr);
     if (!written.empty()) {
@@ -128,9 +139,14 @@ std::optional<PlanFigures> PlanPricer::PriceOne(const PlanSpace& space, const Pl
   program.reshard_plans = &reshard_plans_;
   program.partition_tables = &reading.tables;
   program.propagation.derived = &*reading.derived;
-  Expected<PlanFigures> figures =
-      PricePlan(*reading.module, reading.ShardingsOf(space, plan), options_.chip,
-                std::move(program), options_.cost, &reading.known);
+  const std::vector<PlannedSharding> shardings = reading.ShardingsOf(space, plan);
+  const Module* whole = reading.module.get();
+  if (!plan.cuts_weight_updates && reading.MayUseReady(shardings)) {
+    program.ready = &*reading.ready;
+    whole = &reading.ready->module();
+  }
+  Expected<PlanFigures> figures = PricePlan(*whole, shardings, options_.chip, std::move(program),
+                                            options_.cost, &reading.known);
   if (!figures) return std::nullopt;
   return *figures;
 }

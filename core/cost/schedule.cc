@@ -219,8 +219,8 @@ class Simulation {
 
   void Connect() {
     const size_t total = count_ * static_cast<size_t>(copies_);
-    users_.resize(count_);
-    next_users_.resize(count_);
+    users_ = WaitingNodes(nodes_, &ScheduleNode::after);
+    next_users_ = WaitingNodes(nodes_, &ScheduleNode::after_previous);
     waits_for_.resize(total);
     start_.assign(total, 0);
     end_.assign(total, 0);
@@ -229,12 +229,6 @@ class Simulation {
     is_ready_.assign(total, false);
     finished_of_copy_.assign(static_cast<size_t>(copies_), 0);
     for (size_t i = 0; i < count_; ++i) {
-      for (int32_t before : nodes_[i].after) {
-        users_[static_cast<size_t>(before)].push_back(static_cast<int32_t>(i));
-      }
-      for (int32_t before : nodes_[i].after_previous) {
-        next_users_[static_cast<size_t>(before)].push_back(static_cast<int32_t>(i));
-      }
       for (int copy = 0; copy < copies_; ++copy) {
         waits_for_[Instance(copy, i)] =
             nodes_[i].after.size() + (copy > 0 ? nodes_[i].after_previous.size() : 0);
@@ -359,9 +353,9 @@ class Simulation {
       waited_for_[user] = nodes_[node].seconds > 0 ? instance : waited_for_[instance];
       if (IsOpen(CopyOf(user))) Ready(user, now);
     };
-    for (int32_t user : users_[node]) release(Instance(copy, static_cast<size_t>(user)));
+    for (int32_t user : users_.For(node)) release(Instance(copy, static_cast<size_t>(user)));
     if (copy + 1 < copies_) {
-      for (int32_t user : next_users_[node]) release(Instance(copy + 1, static_cast<size_t>(user)));
+      for (int32_t user : next_users_.For(node)) release(Instance(copy + 1, static_cast<size_t>(user)));
     }
   }
 
@@ -372,7 +366,7 @@ class Simulation {
   std::vector<double> tail_, head_;  // per node: longest path to the end, with it; from the start
   std::vector<bool> feeds_collectives_;                   // per node: its only users
   std::vector<uint32_t> rank_, by_rank_;                  // of nodes; nodes
-  std::vector<std::vector<int32_t>> users_, next_users_;  // per node
+  WaitingNodes users_, next_users_;
   // Per instance (copy * count + node).
   std::vector<size_t> waits_for_, waited_for_;
   std::vector<double> start_, end_, ready_at_;
@@ -423,6 +417,22 @@ void AddSteadyTrips(const Simulation& simulation, const std::vector<ScheduleNode
 }
 
 }  // namespace
+
+WaitingNodes::WaitingNodes(const std::vector<ScheduleNode>& nodes,
+                           std::vector<int32_t> ScheduleNode::*list) {
+  begin_.resize(nodes.size() + 1);
+  for (const ScheduleNode& node : nodes) {
+    for (const int32_t before : node.*list) ++begin_[static_cast<size_t>(before) + 1];
+  }
+  std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+  waiting_.resize(begin_.back());
+  std::vector<size_t> next(begin_.begin(), begin_.end() - 1);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    for (const int32_t before : nodes[i].*list) {
+      waiting_[next[static_cast<size_t>(before)]++] = static_cast<int32_t>(i);
+    }
+  }
+}
 
 Schedule Simulate(const std::vector<ScheduleNode>& nodes, double trips, bool in_order,
                   double compute_share) {

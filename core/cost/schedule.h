@@ -11,6 +11,7 @@
 #define GSHARD_CORE_COST_SCHEDULE_H_
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace gshard {
@@ -32,6 +33,20 @@ struct ScheduleNode {
   bool is_stall = false;       // see above; only with on_compute
   std::vector<int32_t> after;  // nodes of the same trip
   std::vector<int32_t> after_previous;  // nodes of the trip before
+};
+
+// Of each node, in their order, the nodes that wait for it by a list of ScheduleNode.
+class WaitingNodes {
+ public:
+  WaitingNodes() = default;
+  WaitingNodes(const std::vector<ScheduleNode>& nodes, std::vector<int32_t> ScheduleNode::*list);
+  std::span<const int32_t> For(size_t node) const {
+    return std::span(waiting_).subspan(begin_[node], begin_[node + 1] - begin_[node]);
+  }
+
+ private:
+  std::vector<size_t> begin_;  // in waiting_, by node
+  std::vector<int32_t> waiting_;
 };
 
 struct ScheduledEvent {

@@ -158,6 +158,10 @@ class StepBuilder {
   }
 
   void WaitFor(int32_t node, const Needs& needs) {
+    if (!needs.empty()) {
+      std::vector<int32_t>& after = cost_.nodes[static_cast<size_t>(node)].after;
+      if (after.capacity() == 0) after.reserve(std::max<size_t>(4, needs.size()));
+    }
     for (int32_t need : needs) {
       if (need == node) continue;
       if (need >= 0) {
@@ -460,14 +464,9 @@ class StepBuilder {
     std::vector<size_t> position(needs_.size()), order;
     std::span<Instruction* const> list = computation_.instructions();
     for (size_t i = 0; i < list.size(); ++i) position[list[i]->id() - first_id_] = i;
-    std::vector<std::vector<int32_t>> users(count);
+    const WaitingNodes users(cost_.nodes, &ScheduleNode::after);
     std::vector<size_t> waits(count);
-    for (size_t i = 0; i < count; ++i) {
-      waits[i] = cost_.nodes[i].after.size();
-      for (int32_t before : cost_.nodes[i].after) {
-        users[static_cast<size_t>(before)].push_back(static_cast<int32_t>(i));
-      }
-    }
+    for (size_t i = 0; i < count; ++i) waits[i] = cost_.nodes[i].after.size();
     std::vector<uint32_t> by_text(count), place(count);
     std::iota(by_text.begin(), by_text.end(), uint32_t{0});
     std::sort(by_text.begin(), by_text.end(), [&](uint32_t a, uint32_t b) {
@@ -494,7 +493,7 @@ class StepBuilder {
       }
       number[i] = static_cast<int32_t>(order.size());
       order.push_back(i);
-      for (int32_t user : users[i]) {
+      for (int32_t user : users.For(i)) {
         const size_t u = static_cast<size_t>(user);
         if (number[u] < 0 && --waits[u] == 0) ready.push(place[u]);
       }

@@ -20,15 +20,17 @@ namespace {
 // In place; a module for one device stays one, simplified as one for more would be.
 Expected<void> Partition(DeviceProgram& program, const DeviceProgramOptions& options) {
   Module& module = *program.module;
-  auto devices = ReadDevices(module, options.num_partitions);
-  if (!devices) return Fail(std::move(devices.error()));
-  if (devices->partitions == 1) {
-    if (IsCompiled(module) || !CheckInlinedSize(module)) return {};
-    if (auto inlined = InlineCalls(module); !inlined) return Fail(std::move(inlined.error()));
-    Canonicalize(module);
-    return {};
+  if (options.ready == nullptr) {
+    auto devices = ReadDevices(module, options.num_partitions);
+    if (!devices) return Fail(std::move(devices.error()));
+    if (devices->partitions == 1) {
+      if (IsCompiled(module) || !CheckInlinedSize(module)) return {};
+      if (auto inlined = InlineCalls(module); !inlined) return Fail(std::move(inlined.error()));
+      Canonicalize(module);
+      return {};
+    }
+    if (auto small = CheckInlinedSize(module); !small) return small;
   }
-  if (auto small = CheckInlinedSize(module); !small) return small;
   PassContext context;
   context.propagation = options.propagation;
   context.recorder = options.recorder;
@@ -37,6 +39,7 @@ Expected<void> Partition(DeviceProgram& program, const DeviceProgramOptions& opt
   context.partition.tells_causes = options.tells_causes;
   if (options.as_xla) context.partition.policies = PartitionPolicies::AsXla();
   PerDeviceOptions way;
+  way.ready = options.ready;
   way.num_partitions = options.num_partitions;
   way.weight_update_sharding = options.weight_update_sharding;
   way.windowed_einsum = options.windowed_einsum;
@@ -65,7 +68,7 @@ Expected<DeviceProgram> MakeDeviceProgram(std::unique_ptr<Module> module,
   if (auto bounded = CheckBoundedSizes(*module); !bounded) return Fail(std::move(bounded.error()));
   DeviceProgram program;
   program.module = std::move(module);
-  if (options.is_partitioned.value_or(IsPartitioned(*program.module))) {
+  if (options.is_partitioned ? *options.is_partitioned : IsPartitioned(*program.module)) {
     if (options.num_partitions > 0) {
       program.module->header().num_partitions = options.num_partitions;
     }

@@ -8,6 +8,7 @@
 #include "core/analysis/device_grid.h"
 #include "core/analysis/meshes.h"
 #include "core/propagation/shardy_import.h"
+#include "core/spmd/ready_module.h"
 #include "core/transforms/expand/dynamic_padder.h"
 #include "ir/sharding_algebra.h"
 
@@ -77,6 +78,20 @@ Expected<void> Propagate(const DeviceGrid& devices, Module& module, PassContext&
   return done;
 }
 
+// Of a copy of a ready module.
+Expected<DeviceGrid> CompleteReady(Module& module, PassContext& context,
+                                   const PerDeviceOptions& options) {
+  if (options.num_partitions > 0) module.header().num_partitions = options.num_partitions;
+  const DeviceGrid devices = CountDevices(module, options.num_partitions);
+  auto done = VerifyForPartitions(module, devices.partitions);
+  context.constant_copies = options.ready->ConstantCopiesIn(module);
+  if (done) done = RunNamed("propagate", module, context, options);
+  if (done) done = RunNamed("merge-constants", module, context, options);
+  if (done && options.after_propagation) done = options.after_propagation(module);
+  if (!done) return Fail(done.error());
+  return devices;
+}
+
 }  // namespace
 
 Expected<DeviceGrid> ReadDevices(Module& module, int64_t num_partitions) {
@@ -87,6 +102,7 @@ Expected<DeviceGrid> ReadDevices(Module& module, int64_t num_partitions) {
 
 Expected<DeviceGrid> CompleteShardings(Module& module, PassContext& context,
                                        const PerDeviceOptions& options) {
+  if (options.ready != nullptr) return CompleteReady(module, context, options);
   // Shardings over another number of devices are the user's error, found by propagation.
   if (options.num_partitions > 0) module.header().num_partitions = options.num_partitions;
   auto done = RunNamed("import-shardy", module, context, options);

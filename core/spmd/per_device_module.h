@@ -18,6 +18,8 @@
 
 namespace gshard {
 
+class ReadyModule;
+
 struct PerDeviceOptions {
   int64_t num_partitions = 0;  // 0: as the module says
   bool propagate = true;       // false: shardings are taken as they are
@@ -28,6 +30,9 @@ struct PerDeviceOptions {
   // stay. So they do, with a warning, where the padder refuses them (W-DYNAMIC-001).
   bool pad_dynamic_sizes = true;
   bool weight_update_sharding = false;         // before propagation
+  // The module is a copy of this one's, with other shardings where those may be: propagation is what
+  // comes next. Null: it is what the user wrote.
+  const ReadyModule* ready = nullptr;
   bool windowed_einsum = false;                // after partitioning
   PassManagerOptions passes;                   // verification and printing around each pass
   std::vector<PassTiming>* timings = nullptr;  // receives the time of each pass; may be null

@@ -80,14 +80,18 @@ class Inliner {
     std::unordered_map<const Computation*, int> owners;
     for (const Computation* computation : order) {
       for (const Instruction* x : computation->instructions()) {
-        bool call = x->opcode() == Opcode::kCall;
-        if (!call) kept_.insert(x->called().begin(), x->called().end());
+        const bool call = x->opcode() == Opcode::kCall;
         if (!call && !OwnsItsComputations(x->opcode())) continue;
         needed = needed || call;
         for (const Computation* called : x->called()) needed = needed || ++owners[called] > 1;
       }
     }
     if (!needed) return {};
+    for (const Computation* computation : order) {
+      for (const Instruction* x : computation->instructions()) {
+        if (x->opcode() != Opcode::kCall) kept_.insert(x->called().begin(), x->called().end());
+      }
+    }
     Expected<void> ok = CheckInlinedSize(module_, MaxInstructions());
     if (!ok) ok.error().message += ", more than half of the free memory holds";
     return ok;

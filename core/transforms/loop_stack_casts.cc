@@ -122,6 +122,8 @@ class LoopCasts {
   std::unordered_set<const Instruction*> dropped_;  // casts in the body
 };
 
+bool IsLoop(const Instruction* x) { return x->opcode() == Opcode::kWhile; }
+
 bool HasLoopWithCasts(const Module& module, const CallSites& sites, const Users& users) {
   for (const Computation* computation : module.computations()) {
     for (Instruction* x : computation->instructions()) {
@@ -143,7 +145,7 @@ bool CastLoopStacks(Module& module) {
   }
   std::unordered_map<const Instruction*, Instruction*> casts;
   bool changed = false;
-  RewriteModule(module, [&](Instruction* x, Rewriter& rewriter) {
+  const auto visit = [&](Instruction* x, Rewriter& rewriter) {
     const std::optional<LoopParts> parts = PartsOf(x, sites);
     if (!parts) return x;
     LoopCasts loop(*parts, users);
@@ -152,7 +154,14 @@ bool CastLoopStacks(Module& module) {
       changed = true;
     }
     return x;
-  });
+  };
+  Rewriter rewriter(module);
+  const std::vector<Computation*> computations(module.computations().begin(),
+                                               module.computations().end());
+  for (Computation* computation : computations) {
+    if (std::ranges::any_of(computation->instructions(), IsLoop)) rewriter.Run(computation, visit);
+  }
+  RemoveDeadCode(module);
   return changed;
 }
 

@@ -90,16 +90,55 @@ class MaskStores {
   std::unordered_map<const Instruction*, std::vector<const Instruction*>> stores_;
 };
 
+// Sets of instructions of one computation, made and emptied often.
+class InstructionSet {
+ public:
+  explicit InstructionSet(const Computation& computation) {
+    uint32_t last = 0;
+    for (const Instruction* x : computation.instructions()) {
+      first_id_ = std::min(first_id_, x->id());
+      last = std::max(last, x->id());
+    }
+    if (first_id_ <= last) is_in_.resize(last - first_id_ + 1);
+  }
+  void Clear() {
+    for (const Instruction* x : list_) is_in_[x->id() - first_id_] = false;
+    list_.clear();
+  }
+  bool Has(const Instruction* x) const { return is_in_[x->id() - first_id_] != 0; }
+  // False: it is there already.
+  bool Add(const Instruction* x) {
+    if (Has(x)) return false;
+    is_in_[x->id() - first_id_] = true;
+    list_.push_back(x);
+    return true;
+  }
+  const std::vector<const Instruction*>& list() const { return list_; }
+
+ private:
+  uint32_t first_id_ = UINT32_MAX;
+  std::vector<uint8_t> is_in_;  // by id
+  std::vector<const Instruction*> list_;
+};
+
+// One at a time: they share their sets.
 class Region {
  public:
-  Region(const Users& users, MaskStores& mask_stores, const Instruction* seed)
-      : users_(users), mask_stores_(mask_stores), elements_(seed->shape()->element_count()) {
+  Region(const Users& users, MaskStores& mask_stores, InstructionSet& scores, InstructionSet& rows,
+         const Instruction* seed)
+      : users_(users),
+        mask_stores_(mask_stores),
+        elements_(seed->shape()->element_count()),
+        scores_(scores),
+        rows_(rows) {
+    scores_.Clear();
+    rows_.Clear();
     AddScores(seed);
     while (!pending_.empty()) {
       const Instruction* x = pending_.back();
       pending_.pop_back();
       ExpandToUsers(x);
-      if (Has(scores_, x)) ExpandToOperands(x);
+      if (scores_.Has(x)) ExpandToOperands(x);
     }
   }
 
@@ -108,7 +147,7 @@ class Region {
     for (const Instruction* product : std::vector<const Instruction*>(producing_)) {
       for (const Instruction* operand : product->operands()) {
         for (const Instruction* user : users_.of(operand)) {
-          if (!IsBatchedDot(user) || Has(scores_, user) || IsConsuming(user)) continue;
+          if (!IsBatchedDot(user) || scores_.Has(user) || IsConsuming(user)) continue;
           const Instruction* other = user->operand(user->operand(0) == operand ? 1 : 0);
           if (other->shape()->element_count() == elements_ && AddLoad(other, user)) {
             consuming_.push_back(user);
@@ -132,8 +171,8 @@ class Region {
 
   // All of it, in text order (ids of one computation ascend in the text or not: by position).
   std::vector<const Instruction*> Members() const {
-    std::vector<const Instruction*> members(scores_.begin(), scores_.end());
-    members.insert(members.end(), rows_.begin(), rows_.end());
+    std::vector<const Instruction*> members = scores_.list();
+    members.insert(members.end(), rows_.list().begin(), rows_.list().end());
     members.insert(members.end(), consuming_.begin(), consuming_.end());
     members.insert(members.end(), stores_.begin(), stores_.end());
     members.insert(members.end(), loads_.begin(), loads_.end());
@@ -145,21 +184,18 @@ class Region {
   }
 
  private:
-  using Set = std::unordered_set<const Instruction*>;
-  static bool Has(const Set& set, const Instruction* x) { return set.find(x) != set.end(); }
-
   void AddScores(const Instruction* x) {
-    if (!scores_.insert(x).second) return;
+    if (!scores_.Add(x)) return;
     if (IsBatchedDot(x)) producing_.push_back(x);
     has_exponential_ = has_exponential_ || IsExponentialOfDifference(x);
     pending_.push_back(x);
   }
   void AddRow(const Instruction* x) {
-    if (rows_.insert(x).second) pending_.push_back(x);
+    if (rows_.Add(x)) pending_.push_back(x);
   }
 
   bool IsRowOrScalar(const Instruction* x) const {
-    return Has(rows_, x) || x->opcode() == Opcode::kConstant ||
+    return rows_.Has(x) || x->opcode() == Opcode::kConstant ||
            (x->opcode() == Opcode::kBroadcast && x->operand(0)->shape()->element_count() == 1);
   }
 
@@ -194,7 +230,7 @@ class Region {
   }
 
   void ExpandToUsers(const Instruction* x) {
-    const bool is_row = Has(rows_, x);
+    const bool is_row = rows_.Has(x);
     for (const Instruction* user : users_.of(x)) {
       if (user->opcode() == Opcode::kReduce && !is_row) {
         // Statistics of rows: max, sum, also of pairs of arrays.
@@ -261,7 +297,7 @@ class Region {
   void ExpandToOperands(const Instruction* x) {
     if (IsBatchedDot(x)) return;
     for (const Instruction* operand : x->operands()) {
-      if (Has(scores_, operand) || !operand->shape()->IsArray() ||
+      if (scores_.Has(operand) || !operand->shape()->IsArray() ||
           !IsScoreSized(operand->shape())) {
         continue;
       }
@@ -271,14 +307,14 @@ class Region {
       }
       const Instruction* source = operand;  // a mask may have another name
       while (KeepsOrder(source->opcode())) source = source->operand(0);
-      if (source->opcode() == Opcode::kBroadcast && !Has(rows_, source->operand(0))) {
+      if (source->opcode() == Opcode::kBroadcast && !rows_.Has(source->operand(0))) {
         const std::vector<const Instruction*>& stores = mask_stores_.Of(operand);
         stores_.insert(stores_.end(), stores.begin(), stores.end());
         continue;
       }
       auto uses = users_.of(operand);
       bool only_here = std::all_of(uses.begin(), uses.end(),
-                                   [&](const Instruction* user) { return Has(scores_, user); });
+                                   [&](const Instruction* user) { return scores_.Has(user); });
       if (!only_here) continue;
       if (IsOfScores(operand)) AddScores(operand);
       if (operand->opcode() == Opcode::kDynamicSlice) loads_.push_back(operand);
@@ -289,7 +325,7 @@ class Region {
   MaskStores& mask_stores_;
   const int64_t elements_;
   int64_t sink_elements_ = 0;  // of the scores with the columns of sinks; 0: they have none
-  Set scores_, rows_;
+  InstructionSet &scores_, &rows_;
   std::vector<const Instruction*> pending_, producing_, consuming_, stores_, loads_;
   bool has_row_reduction_ = false, has_row_broadcast_ = false, has_exponential_ = false;
 };
@@ -399,14 +435,19 @@ class TextPositions {
 class Finder {
  public:
   Finder(const Computation& computation, const Users& users)
-      : computation_(computation), users_(users), mask_stores_(users), order_(computation) {}
+      : computation_(computation),
+        users_(users),
+        mask_stores_(users),
+        scores_(computation),
+        rows_(computation),
+        order_(computation) {}
 
   std::vector<AttentionKernel> Run() {
     for (const Instruction* x : computation_.instructions()) {
       if (!IsBatchedDot(x) || taken_.find(x) != taken_.end()) continue;
       // Scores outnumber what they are made of; others are no attention worth a kernel.
       if (x->shape()->element_count() <= 1) continue;
-      Region region(users_, mask_stores_, x);
+      Region region(users_, mask_stores_, scores_, rows_, x);
       if (!region.IsAttention()) continue;
       region.AddProductsOfLoads();
       Split(region);
@@ -484,6 +525,7 @@ class Finder {
   const Computation& computation_;
   const Users& users_;
   MaskStores mask_stores_;
+  InstructionSet scores_, rows_;  // of the region at hand
   TextPositions order_;
   std::unordered_set<const Instruction*> taken_;
   std::vector<AttentionKernel> kernels_;

@@ -150,6 +150,7 @@ void ModuleAttention::FindSpared(const Module& module, const CarriedValues& carr
   };
   const NeededValues needed(module, changes);
   begin_.resize(module.instruction_limit());
+  spared_.reserve(begin_.size());
   for (const Computation* computation : module.computations()) {
     for (const Instruction* x : computation->instructions()) {
       begin_[x->id()] = spared_.size();

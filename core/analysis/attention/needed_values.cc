@@ -48,6 +48,13 @@ void NeededValues::VisitPending() {
 }
 
 void NeededValues::Need(const Instruction* x, int64_t element) {
+  if (!x->shape()->IsTuple()) {
+    State& state = states_[begin_[x->id()]];
+    if (state != State::kUnknown) return;
+    state = reached_;
+    pending_.emplace_back(x, 0);
+    return;
+  }
   const int64_t count = ElementsOf(x);
   const bool is_one = element != kAll && element < count;
   if (count == 0 && !is_visited_[x->id()]) VisitOnce(x);

@@ -688,6 +688,7 @@ class FusionBuilder {
   void NewKernel(const Instruction* x, Role role) {
     Draft draft;
     draft.kernel.root = x;
+    draft.kernel.members.reserve(4);
     draft.kernel.members.push_back(x);
     draft.kernel.is_free = IsFree(x);
     draft.root_role = role == Role::kCheap ? Role::kElementwise : role;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <optional>
 #include <set>
-#include <unordered_set>
 
 #include "core/cost/memory/in_place.h"
 #include "core/cost/memory/minor_dims.h"
@@ -39,11 +38,10 @@ class GraphBuilder {
       first_id_ = std::min(first_id_, x->id());
       last_id_ = std::max(last_id_, x->id());
     }
-    if (computation.root()->opcode() == Opcode::kTuple) {
-      const std::span<Instruction* const> results = computation.root()->operands();
-      results_.insert(results.begin(), results.end());
-    }
     places_.resize(computation.instructions().empty() ? 0 : last_id_ - first_id_ + 1);
+    if (computation.root()->opcode() == Opcode::kTuple) {
+      for (const Instruction* x : computation.root()->operands()) Place(x).is_result = true;
+    }
   }
 
   BufferGraph Build() {
@@ -75,9 +73,11 @@ class GraphBuilder {
     uint32_t node = kNone;
     uint32_t first_leaf = 0, leaf_count = 0;  // in leaves_
     uint32_t stamp = kNone;                   // the node that saw it last
+    bool is_result = false;                   // an element of a root tuple
   };
 
   PlaceOf& Place(const Instruction* x) { return places_[x->id() - first_id_]; }
+  const PlaceOf& Place(const Instruction* x) const { return places_[x->id() - first_id_]; }
   bool IsFused(const Instruction* x) const { return fusion_ && fusion_->IsFused(x); }
   bool IsOnHost(const Instruction* x, int64_t leaf, const Shape* shape) const {
     if (shape->IsArray() && IsHostLayout(shape)) return true;
@@ -122,7 +122,7 @@ class GraphBuilder {
     const bool is_known = x->opcode() == Opcode::kConstant || x->opcode() == Opcode::kPartitionId ||
                           x->opcode() == Opcode::kReplicaId;
     return is_known && x->shape()->IsArray() && x->shape()->rank() == 0 &&
-           x != computation_.root() && !results_.contains(x);
+           x != computation_.root() && !Place(x).is_result;
   }
 
   static int64_t TileBytes(int64_t bytes, const Sharding* sharding, size_t leaf) {
@@ -141,6 +141,7 @@ class GraphBuilder {
   void AddSame(const Instruction* operand) { AddSame(operand, 0, operand->shape()->leaf_count()); }
 
   void AddNewFrom(const Instruction* x, int64_t first) {
+    if (first == 0 && !x->shape()->IsTuple()) return AddNew(x, 0, x->shape());
     const std::vector<const Shape*> shapes = LeafShapes(x->shape());
     for (size_t i = static_cast<size_t>(first); i < shapes.size(); ++i)
       AddNew(x, static_cast<int64_t>(i), shapes[i]);
@@ -478,7 +479,7 @@ class GraphBuilder {
   // On TPUs, is x a second result of another value's kernel? Such are in place only where they are
   // given back in a donated argument's memory.
   bool IsWrittenBeside(const Instruction* x) const {
-    if (!fusion_ || !options_.fusion.for_tpu || results_.contains(x)) return false;
+    if (!fusion_ || !options_.fusion.for_tpu || Place(x).is_result) return false;
     const FusionKernel* kernel = fusion_->KernelOf(x);
     return kernel != nullptr && kernel->root != x;
   }
@@ -530,7 +531,6 @@ class GraphBuilder {
   const FactsOfCallees& facts_;
   std::optional<FusionModel> fusion_;
   std::optional<ComputationMinorDims> minor_dims_;  // of a TPU's program
-  std::unordered_set<const Instruction*> results_;  // elements of a root tuple
   uint32_t first_id_ = UINT32_MAX, last_id_ = 0;
   std::vector<PlaceOf> places_;  // by instruction id
   std::vector<uint32_t> leaves_;

@@ -28,6 +28,7 @@ class KernelReadings {
       : is_input_(is_input) {}
 
   void Visit(const Instruction* value, Reading reading) {
+    if (pending_.capacity() == 0) pending_.reserve(8);
     pending_.push_back({value, reading});
     while (!pending_.empty()) {
       auto [x, how] = pending_.back();

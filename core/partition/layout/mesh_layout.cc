@@ -3,6 +3,7 @@
 #include <tsl/robin_map.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "core/analysis/axis_text.h"
@@ -382,12 +383,22 @@ ReplicaGroups MeshLayoutTable::Groups(const MeshLayout* layout, AxisSpan axes,
   return ReplicaGroups::FromTiles(std::move(groups), form);
 }
 
-std::vector<int64_t> LocalDims(const Shape* base, const MeshLayout* layout) {
-  std::vector<int64_t> dims(base->dims().begin(), base->dims().end());
-  if (layout->kind != MeshLayout::Kind::kTiled) return dims;
-  for (size_t i = 0; i < dims.size(); ++i) {
+namespace {
+
+// To the first of `dims`.
+void WriteLocalDims(const Shape* base, const MeshLayout* layout, std::span<int64_t> dims) {
+  std::ranges::copy(base->dims(), dims.begin());
+  if (layout->kind != MeshLayout::Kind::kTiled) return;
+  for (size_t i = 0; i < base->dims().size(); ++i) {
     if (!layout->dims[i].empty()) dims[i] = CeilOfRatio(dims[i], AxesSize(layout->dims[i]));
   }
+}
+
+}  // namespace
+
+std::vector<int64_t> LocalDims(const Shape* base, const MeshLayout* layout) {
+  std::vector<int64_t> dims(base->dims().size());
+  WriteLocalDims(base, layout, dims);
   return dims;
 }
 
@@ -395,7 +406,11 @@ const Shape* LocalShape(Context& context, const Shape* base, const MeshLayout* l
   if (!base->IsArray() || layout->kind != MeshLayout::Kind::kTiled) return base;
   bool whole = true;
   for (const AxisList& list : layout->dims) whole &= list.empty();
-  return whole ? base : context.WithDims(base, LocalDims(base, layout));
+  if (whole) return base;
+  std::array<int64_t, 8> few;  // of most arrays: no memory is allocated
+  if (layout->dims.size() > few.size()) return context.WithDims(base, LocalDims(base, layout));
+  WriteLocalDims(base, layout, few);
+  return context.WithDims(base, std::span(few).first(layout->dims.size()));
 }
 
 const Shape* LocalShapeByLeaf(Context& context, const Shape* base,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <numeric>
 #include <optional>
 
 #include "core/partition/scope/partition_scope.h"
@@ -14,8 +15,9 @@ namespace gshard {
 
 Labels Labels::Pointwise(int64_t operand_count, int64_t rank) {
   Labels labels;
-  std::vector<int> dims;
-  for (int64_t d = 0; d < rank; ++d) dims.push_back(labels.Add());
+  labels.labels.resize(static_cast<size_t>(rank));
+  std::vector<int> dims(static_cast<size_t>(rank));
+  std::iota(dims.begin(), dims.end(), 0);
   labels.operands.assign(static_cast<size_t>(operand_count), dims);
   labels.results = {dims};
   return labels;
