@@ -63,18 +63,23 @@ std::vector<Instruction*> PostOrder(const Computation& computation) {
     while (!stack.empty()) {
       Frame& frame = stack.back();
       Instruction* instruction = frame.instruction;
-      Instruction* predecessor = nullptr;
-      if (frame.controls > 0) {
-        predecessor = instruction->control_predecessors()[--frame.controls];
-      } else if (frame.operand < instruction->operands().size()) {
-        predecessor = instruction->operands()[frame.operand++];
-      } else {
-        state(instruction) = kDone;
-        order.push_back(instruction);
-        stack.pop_back();
+      Instruction* next = nullptr;  // the first that is to come before it
+      while (next == nullptr && frame.controls > 0) {
+        Instruction* predecessor = instruction->control_predecessors()[--frame.controls];
+        if (state(predecessor) != kDone) next = predecessor;
+      }
+      const auto operands = instruction->operands();
+      while (next == nullptr && frame.operand < operands.size()) {
+        Instruction* operand = operands[frame.operand++];
+        if (state(operand) != kDone) next = operand;
+      }
+      if (next != nullptr) {
+        push(next);
         continue;
       }
-      if (state(predecessor) != kDone) push(predecessor);
+      state(instruction) = kDone;
+      order.push_back(instruction);
+      stack.pop_back();
     }
   };
   for (Instruction* instruction : instructions) {

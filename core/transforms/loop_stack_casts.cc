@@ -124,42 +124,33 @@ class LoopCasts {
 
 bool IsLoop(const Instruction* x) { return x->opcode() == Opcode::kWhile; }
 
-bool HasLoopWithCasts(const Module& module, const CallSites& sites, const Users& users) {
-  for (const Computation* computation : module.computations()) {
-    for (Instruction* x : computation->instructions()) {
-      const std::optional<LoopParts> parts = PartsOf(x, sites);
-      if (parts && LoopCasts(*parts, users).Find()) return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
 bool CastLoopStacks(Module& module) {
   const CallSites sites(module);
   const Users users(module);
-  if (!HasLoopWithCasts(module, sites, users)) {
-    RemoveDeadCode(module);
-    return false;
-  }
   std::unordered_map<const Instruction*, Instruction*> casts;
   bool changed = false;
-  const auto visit = [&](Instruction* x, Rewriter& rewriter) {
-    const std::optional<LoopParts> parts = PartsOf(x, sites);
-    if (!parts) return x;
-    LoopCasts loop(*parts, users);
-    if (loop.Find()) {
-      loop.Apply(module, rewriter.builder(), casts);
-      changed = true;
-    }
-    return x;
-  };
   Rewriter rewriter(module);
   const std::vector<Computation*> computations(module.computations().begin(),
                                                module.computations().end());
   for (Computation* computation : computations) {
-    if (std::ranges::any_of(computation->instructions(), IsLoop)) rewriter.Run(computation, visit);
+    const std::vector<Instruction*> list(computation->instructions().begin(),
+                                         computation->instructions().end());
+    if (std::ranges::none_of(list, IsLoop)) continue;
+    rewriter.Begin(computation);
+    for (Instruction* x : list) {
+      if (const std::optional<LoopParts> parts = PartsOf(x, sites)) {
+        LoopCasts loop(*parts, users);
+        rewriter.builder().set_origin(x);
+        if (loop.Find()) {
+          loop.Apply(module, rewriter.builder(), casts);
+          changed = true;
+        }
+      }
+      rewriter.Keep(x);
+    }
+    rewriter.Finish();
   }
   RemoveDeadCode(module);
   return changed;

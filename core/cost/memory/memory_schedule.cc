@@ -227,9 +227,10 @@ void StartEarly(const BufferGraph& graph, Order& order) {
   std::ranges::stable_partition(order, [&](uint32_t node) { return graph.starts_early[node]; });
 }
 
-int64_t PeakOf(const BufferGraph& graph, const Order& order, const CallContext& context) {
+MemorySchedule Scheduled(const BufferGraph& graph, Order order, const CallContext& context) {
   CheckInternal(order.size() == graph.nodes.size(), "a schedule lost instructions");
-  return ComputeLiveness(graph, order, context).peak_bytes;
+  Liveness liveness = ComputeLiveness(graph, order, context);
+  return {std::move(order), std::move(liveness)};
 }
 
 }  // namespace
@@ -240,7 +241,7 @@ Order TextOrder(const BufferGraph& graph) {
   return order;
 }
 
-Order MinimizeMemory(const BufferGraph& graph, const CallContext& context) {
+MemorySchedule MinimizeMemory(const BufferGraph& graph, const CallContext& context) {
   ScheduleInput input(graph, context);
   Order text = TextOrder(graph);
   std::vector<Order> orders = {text, SinkToUsers(input, text)};
@@ -248,28 +249,28 @@ Order MinimizeMemory(const BufferGraph& graph, const CallContext& context) {
     orders.push_back(SinkToUsers(input, order));
     orders.push_back(std::move(order));
   }
-  size_t best = 0;
-  int64_t least = INT64_MAX;
+  MemorySchedule best;
+  best.liveness.peak_bytes = INT64_MAX;
   for (size_t i = 0; i < orders.size(); ++i) {
     StartEarly(graph, orders[i]);
     const auto before = orders.begin() + static_cast<int64_t>(i);
     if (std::find(orders.begin(), before, orders[i]) != before) continue;
-    const int64_t peak = PeakOf(graph, orders[i], context);
-    if (peak >= least) continue;
-    least = peak;
-    best = i;
+    MemorySchedule schedule = Scheduled(graph, orders[i], context);
+    if (schedule.liveness.peak_bytes < best.liveness.peak_bytes) best = std::move(schedule);
   }
-  return std::move(orders[best]);
+  return best;
 }
 
-Order FreeMostFirst(const BufferGraph& graph, const CallContext& context) {
+MemorySchedule FreeMostFirst(const BufferGraph& graph, const CallContext& context) {
   const ScheduleInput input(graph, context);
   Order order = ListScheduler(input).Run();
   StartEarly(graph, order);
   Order text = TextOrder(graph);
   StartEarly(graph, text);
-  return PeakOf(graph, order, context) <= PeakOf(graph, text, context)
-             ? order
+  MemorySchedule schedule = Scheduled(graph, std::move(order), context);
+  const MemorySchedule as_written = Scheduled(graph, std::move(text), context);
+  return schedule.liveness.peak_bytes <= as_written.liveness.peak_bytes
+             ? schedule
              : MinimizeMemory(graph, context);
 }
 

@@ -12,12 +12,17 @@
 
 namespace gshard {
 
+struct MemorySchedule {
+  Order order;
+  Liveness liveness;  // in that order
+};
+
 // O(n log n) in nodes, reads and edges. Never worse than the text's order.
-Order MinimizeMemory(const BufferGraph& graph, const CallContext& context);
+MemorySchedule MinimizeMemory(const BufferGraph& graph, const CallContext& context);
 
 // The list schedule alone, as XLA's compiler for TPUs has it: what it makes early stays early. Where
 // the text's order needs less, the best of all.
-Order FreeMostFirst(const BufferGraph& graph, const CallContext& context);
+MemorySchedule FreeMostFirst(const BufferGraph& graph, const CallContext& context);
 
 // The order of the text.
 Order TextOrder(const BufferGraph& graph);

@@ -142,11 +142,14 @@ void ModuleMemory::Analyze(const Computation& computation) {
 void ModuleMemory::FindOrder(ComputationMemory& memory) {
   if (module_.header().is_scheduled) {
     memory.order = TextOrder(memory.graph);
+    memory.liveness = ComputeLiveness(memory.graph, memory.order, memory.context);
   } else {
-    memory.order = options_.fast_memory_bytes > 0 ? FreeMostFirst(memory.graph, memory.context)
-                                                  : MinimizeMemory(memory.graph, memory.context);
+    MemorySchedule schedule = options_.fast_memory_bytes > 0
+                                  ? FreeMostFirst(memory.graph, memory.context)
+                                  : MinimizeMemory(memory.graph, memory.context);
+    memory.order = std::move(schedule.order);
+    memory.liveness = std::move(schedule.liveness);
   }
-  memory.liveness = ComputeLiveness(memory.graph, memory.order, memory.context);
 }
 
 // Computations that several places call are planned before their callers, all others with them.
