@@ -3,7 +3,6 @@
 #include "core/spmd/ready_module.h"
 
 #include "core/analysis/device_grid.h"
-#include "core/pass.h"
 #include "core/transforms/expand/dynamic_padder.h"
 #include "ir/op_traits.h"
 

@@ -9,8 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/propagation/propagation.h"
-#include "core/transforms/constant_splitter.h"
+#include "core/pass.h"
 #include "ir/module.h"
 
 namespace gshard {
