@@ -76,8 +76,9 @@ class AdviceTrials {
       TryOptions();
       TryMeshes();
     }
-    if (Waits() && !priced_.program.optimize) {
-      Try(AdviceKind::kOptimize, "`gshard-opt optimize` the program of one device", "",
+    if (!priced_.program.optimize) {
+      Try(AdviceKind::kOptimize,
+          "`gshard-opt optimize` the program of one device (XLA does equal computations once)", "",
           {[](Module&, DeviceProgramOptions& program, CostOptions&) {
              program.optimize = true;
              return Expected<void>();
