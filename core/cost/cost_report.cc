@@ -17,6 +17,7 @@
 #include "core/cost/recomputation.h"
 #include "core/cost/step_model.h"
 #include "core/cost/work_totals.h"
+#include "ir/compiled_text.h"
 #include "ir/custom_call.h"
 #include "ir/metadata.h"
 #include "ir/source_lines.h"
@@ -310,6 +311,41 @@ int64_t MostRaggedDotGroups(const Module& module) {
   return most;
 }
 
+// How often a product sums over masked copies of its operand's rows: 64 times those of
+// select(mask[64,T,D], broadcast(x[T,D]), 0), as JAX writes lax.ragged_dot for CPUs. 0: they are
+// none.
+int64_t MaskedCopies(const Instruction* operand, std::span<const int64_t> contracted) {
+  if (operand->opcode() != Opcode::kSelect) return 0;
+  const Instruction* rows = operand->operand(1);
+  const bool is_masked =
+      rows->opcode() == Opcode::kBroadcast && rows->operand(0)->shape()->rank() > 0;
+  const Instruction* masked = operand->operand(2);
+  if (!is_masked || masked->opcode() != Opcode::kBroadcast ||
+      masked->operand(0)->shape()->rank() > 0 || contracted.size() < 2) {
+    return 0;
+  }
+  std::span<const int64_t> kept = rows->attributes<DimensionsAttributes>().dimensions;
+  int64_t copies = 1;
+  for (const int64_t dim : contracted) {
+    if (std::ranges::find(kept, dim) == kept.end()) copies *= operand->shape()->dim(dim);
+  }
+  return copies > 1 ? copies : 0;
+}
+
+// Most groups of a ragged-dot that the text itself writes out as one dense product.
+int64_t MostWrittenOutGroups(const Module& module) {
+  int64_t most = 0;
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (x->opcode() != Opcode::kDot) continue;
+      const auto& dims = x->attributes<DotAttributes>();
+      most = std::max({most, MaskedCopies(x->operand(0), dims.lhs_contracting),
+                       MaskedCopies(x->operand(1), dims.rhs_contracting)});
+    }
+  }
+  return most;
+}
+
 // Custom calls that the report has to speak of.
 void CountCustomCalls(const Module& module, CostReport& report) {
   std::set<std::string, std::less<>> unknown;
@@ -374,6 +410,7 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
   report.unknown_trip_counts = priced->model->unknown_trip_counts();
   CountCustomCalls(module, report);
   if (chip.dense_ragged_dots) report.dense_ragged_dot_groups = MostRaggedDotGroups(module);
+  if (!IsCompiled(module)) report.written_out_ragged_dot_groups = MostWrittenOutGroups(module);
   report.mean_branch_step_time_s = report.step_time_s;
   if (priced->model->has_conditionals()) {
     const auto means = priced->MakeModel({report.overlap, options.fuse_attention, true,
@@ -420,8 +457,8 @@ void TellAttentionAsWritten(Module& module, const Chip& chip, CostOptions option
     memory = PeakMemory(module, memory_options);
   }
   const CostReport::AsWritten written{priced->entry->schedule.seconds, memory.peak_bytes};
-  const bool is_same = written.step_time_s == report.step_time_s &&
-                       written.peak_bytes == report.memory.peak_bytes;
+  const bool is_same =
+      written.step_time_s == report.step_time_s && written.peak_bytes == report.memory.peak_bytes;
   if (!is_same) report.attention_as_written = written;
 }
 

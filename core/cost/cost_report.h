@@ -135,6 +135,8 @@ struct CostReport {
   int64_t unknown_trip_counts = 0;  // while loops counted once for want of a trip count
   // Most groups of a ragged-dot whose rows the chip multiplies by all matrices; 0: there is none.
   int64_t dense_ragged_dot_groups = 0;
+  // The same of ragged-dots that the text writes out so, as JAX does for CPUs; 0: there is none.
+  int64_t written_out_ragged_dot_groups = 0;
   // Targets of custom calls of which nothing is known but what they read and write, by name.
   std::vector<std::string> unknown_calls;
   int64_t python_partitioned_calls = 0;  // to kPythonPartitionedTarget (ir/custom_call.h)

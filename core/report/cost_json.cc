@@ -173,6 +173,7 @@ std::string CostAsJson(const Module& module, const CostReport& report, size_t to
                    {"hbm_bytes_per_device", report.hbm_bytes_per_device},
                    {"unknown_trip_counts", report.unknown_trip_counts},
                    {"dense_ragged_dot_groups", report.dense_ragged_dot_groups},
+                   {"written_out_ragged_dot_groups", report.written_out_ragged_dot_groups},
                    {"unknown_calls", report.unknown_calls},
                    {"python_partitioned_calls", report.python_partitioned_calls},
                    {"attention_as_written", AsWrittenJson(report)},

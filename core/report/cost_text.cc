@@ -184,6 +184,12 @@ std::string CostAsText(const Module& module, const CostReport& report, size_t to
         "to {} times the work\n",
         report.chip, report.dense_ragged_dot_groups);
   }
+  if (report.written_out_ragged_dot_groups > 1) {
+    out += fmt::format(
+        "  note: this is lax.ragged_dot as JAX writes it for CPUs, {} times the work: every row meets "
+        "the matrices of all groups; print the program for the chip's platform (docs/inputs.md)\n",
+        report.written_out_ragged_dot_groups);
+  }
   if (report.unknown_trip_counts > 0) {
     const bool is_one = report.unknown_trip_counts == 1;
     out += fmt::format("  note: {} while loop{} without a known trip count {} counted once\n",
