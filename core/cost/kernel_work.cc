@@ -6,6 +6,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "core/analysis/kernels/aliases.h"
 #include "core/cost/custom_call_work.h"
 #include "core/cost/memory/buffer_size.h"
 #include "core/cost/memory/values_in_order.h"

@@ -9,6 +9,7 @@
 
 #include "core/analysis/attention/dependence_tree.h"
 #include "core/analysis/combiner.h"
+#include "core/analysis/kernels/aliases.h"
 #include "core/analysis/kernels/eager_calls.h"
 #include "ir/custom_call.h"
 #include "ir/metadata.h"
@@ -160,22 +161,6 @@ bool IsLayoutChange(const Instruction* x) {
 }
 
 }  // namespace
-
-bool MovesUnitDims(const Instruction& x) {
-  if (x.opcode() != Opcode::kTranspose) return false;
-  int64_t last = -1;
-  for (const int64_t dim : x.attributes<DimensionsAttributes>().dimensions) {
-    if (x.operand(0)->shape()->dim(dim) == 1) continue;
-    if (dim < last) return false;
-    last = dim;
-  }
-  return true;
-}
-
-bool IsAlias(const Instruction* x, bool is_compiled) {
-  return x->opcode() == Opcode::kReshape || x->opcode() == Opcode::kBitcast ||
-         (!is_compiled && (x->opcode() == Opcode::kCopy || MovesUnitDims(*x)));
-}
 
 class FusionBuilder {
  public:

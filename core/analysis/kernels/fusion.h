@@ -69,14 +69,6 @@ struct FusionOptions {
   const RoundedValues* rounded = nullptr;
 };
 
-// A transpose that moves dims of size 1 only: each element stays in its row-major place.
-bool MovesUnitDims(const Instruction& x);
-
-// True if `x` is its operand under another name: reshapes, bitcasts, and, unless a compiler wrote
-// them, copies and transposes of dims of size 1 (other copies are constraints or identities, which
-// compilers drop; they make those that they need).
-bool IsAlias(const Instruction* x, bool is_compiled);
-
 struct FusionKernel {
   const Instruction* root = nullptr;        // last in the text
   std::vector<const Instruction*> members;  // in text order, root last; each member of one kernel

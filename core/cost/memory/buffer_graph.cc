@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "core/analysis/kernels/aliases.h"
 #include "core/cost/memory/in_place.h"
 #include "core/cost/memory/minor_dims.h"
 #include "ir/async_sugar.h"

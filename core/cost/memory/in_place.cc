@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "core/analysis/kernels/fusion.h"
+#include "core/analysis/kernels/aliases.h"
 #include "core/cost/memory/values_in_order.h"
 #include "ir/op_traits.h"
 

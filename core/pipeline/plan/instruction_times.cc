@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/analysis/kernels/aliases.h"
 #include "core/analysis/trip_count.h"
 #include "core/cost/kernel_time.h"
 #include "ir/op_traits.h"
