@@ -386,6 +386,7 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& giv
   PipelinePlan plan;
   plan.options = given;
   const PipelineOptions& options = plan.options;
+  TakeResultApart(module);
   Expected<BatchDims> batch = FindBatch(module, options);
   if (!batch) return Fail(std::move(batch.error()));
   plan.batch = batch->size;

@@ -559,18 +559,20 @@ class Emitter {
     return builder_.SliceDim(builder_.Reshape(x, dims), 1, 0, in_.schedule->microbatches);
   }
 
+  // The dim of a result that counts examples; -1: none. It is next to examples in a tuple then, of
+  // a loop or a branch, and alike in all micro-batches.
+  int64_t OutputDimOf(const Instruction* x) const {
+    const std::vector<Instruction*> outputs = OutputsOf(*old_);
+    const auto place = std::ranges::find(outputs, x) - outputs.begin();
+    return in_.split->output_dimension[static_cast<size_t>(place)];
+  }
+
   // [1, M, .., b, ..] with rows of D shards in each tile: [.., D, M, b/D, ..] merged.
   Instruction* Whole(Instruction* tiles, const Instruction* x) {
     const int64_t count = in_.schedule->microbatches;
     std::span<const int64_t> tile = x->shape()->dims();
-    int64_t dim = 0;
-    const Computation& entry = *old_;
-    for (size_t i = 0; i < in_.split->output_dimension.size(); ++i) {
-      const Instruction* output = entry.root()->opcode() == Opcode::kTuple
-                                      ? entry.root()->operand(static_cast<int64_t>(i))
-                                      : entry.root();
-      if (output == x) dim = std::max<int64_t>(in_.split->output_dimension[i], 0);
-    }
+    const int64_t dim = OutputDimOf(x);
+    if (dim < 0) return builder_.Reshape(builder_.SliceDim(tiles, 1, 0, 1), tile);
     int64_t shards = 1;
     for (const DataForm& form : data_) shards = std::max(shards, form.shards);
     if (tile[static_cast<size_t>(dim)] % shards != 0) shards = 1;

@@ -489,7 +489,9 @@ Expected<SplitProgram> SplitBatch(Module& module, const BatchDims& batch, int64_
   for (const Instruction* x : OutputsOf(*module.entry())) split.output_shapes.push_back(x->shape());
   if (microbatches == 1) {
     if (auto done = MarkSums(module, batch); !done) return Fail(std::move(done.error()));
-    split.output_dimension.assign(split.output_shapes.size(), 0);
+    for (const Shape* shape : split.output_shapes) {
+      split.output_dimension.push_back(shape->IsArray() && shape->rank() > 0 ? 0 : -1);
+    }
     return split;
   }
   if (auto done = Partition(module, batch, microbatches, regions, split); !done) {

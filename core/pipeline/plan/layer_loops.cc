@@ -43,7 +43,7 @@ class Writer {
     for (Instruction* x : old_->instructions()) {
       if (auto done = Visit(x); !done) return Fail(std::move(done.error()));
     }
-    entry_->set_root(Whole(At(old_->root())));
+    entry_->set_root(WholeOf(old_->root()));
     module_.set_entry(entry_);
     RemoveDeadCode(module_);
     return written_;

@@ -94,7 +94,10 @@ void Phases::FindAccumulated(const Computation& entry) {
       if (sum.combiner != Opcode::kAdd) sum.how = Accumulated::How::kExtreme;
       accumulated_.push_back(sum);
     } else if (PhaseOf(x) == Phase::kMicrobatch && !Varies(x)) {
-      accumulated_.push_back({x, x, Accumulated::How::kMean, Opcode::kAdd});
+      // Predicates and integers have no mean: what one micro-batch finds true is.
+      const bool has_mean = IsFloat(x->shape()->dtype()) || IsComplex(x->shape()->dtype());
+      const auto how = has_mean ? Accumulated::How::kMean : Accumulated::How::kExtreme;
+      accumulated_.push_back({x, x, how, has_mean ? Opcode::kAdd : Opcode::kMaximum});
     }
   };
   for (Instruction* x : entry.instructions()) {

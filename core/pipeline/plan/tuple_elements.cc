@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "core/transforms/rewriter.h"
+#include "ir/builder.h"
 
 namespace gshard::pipeline {
 namespace {
@@ -22,6 +23,12 @@ Instruction* FromElements(Builder& b, Instruction* x) {
 }
 
 }  // namespace
+
+void TakeResultApart(Module& module) {
+  Computation* entry = module.entry();
+  Builder builder(module, entry);
+  entry->set_root(FromElements(builder, entry->root()));
+}
 
 void TakeTuplesApart(Module& module) {
   Computation* entry = module.entry();

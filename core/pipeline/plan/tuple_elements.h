@@ -16,6 +16,8 @@
 
 namespace gshard::pipeline {
 
+// Makes the root of the entry a `tuple` where it is another operation with several results.
+void TakeResultApart(Module& module);
 // Afterwards only get-tuple-element reads a tuple of the entry that is not made by `tuple`.
 void TakeTuplesApart(Module& module);
 
