@@ -307,6 +307,14 @@ void FindMicrobatchSums(const Module& module, const Phases& phases, PipelinePlan
   plan.warnings.push_back(std::move(warning));
 }
 
+// Layouts are those of the step; shardings of parameters stay, those of results are open.
+void KeepSignature(Module& module, const ModuleHeader& step) {
+  module.header().entry_parameter_layouts = step.entry_parameter_layouts;
+  module.header().entry_result_layout = step.entry_result_layout;
+  module.header().propagation_to_parameters = {false};
+  module.header().propagation_to_output = {true};
+}
+
 // Times of the passes of each virtual stage, by the cost model.
 PassTimes TimesOf(const PipelinePlan& plan, const StageGraph& stage_graph,
                   const LayerGraph& layers) {
@@ -406,10 +414,7 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& giv
   Expected<SplitProgram> split =
       SplitBatch(module, *batch, options.microbatches, shards, *regions, *write_out);
   if (!split) return Fail(std::move(split.error()));
-  module.header().entry_parameter_layouts = header.entry_parameter_layouts;
-  module.header().entry_result_layout = header.entry_result_layout;
-  module.header().propagation_to_parameters = {false};
-  module.header().propagation_to_output = {true};
+  KeepSignature(module, header);
   TakeTuplesApart(module);
   regions->SeparateConstants(module);
 

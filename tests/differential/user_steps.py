@@ -1,7 +1,8 @@
 """Training steps as JAX's users write them, for the pipeliner: name -> StableHLO of 8 devices, as JAX prints it.
 
 optax, flax, nnx, haiku and equinox; data, tensor (2) and ZeRO-1 parallel; layers one by one and scanned; checkpoints by policy and by name;
-shard_map in the layers; mixed precision; explicit out_shardings with donation; frozen weights; low-rank adapters.
+shard_map in the layers; mixed precision; explicit out_shardings with donation; optimizers whose state is not donated; frozen weights;
+low-rank adapters.
 """
 import os
 
@@ -259,6 +260,64 @@ def accumulated_gradients():
         return jax.tree.map(lambda x, g: x - .1 * g, p, gradient), value
 
     return lowered(f, placed(decoder_parameters(False), whole), examples(jnp.int32, BATCH, LENGTH), donated=(0,))
+
+
+# --- what is not donated looks like examples
+def scanned_residual(p, x):
+    return jax.lax.scan(lambda x, w: (x + jnp.tanh(x @ w), None), x, p)[0]
+
+
+def undonated_state_step(optimizer):
+    """The examples are floats, as the optimizer's state is, and the weights alone are donated."""
+    def f(p, state, x, y):
+        value, gradient = jax.value_and_grad(lambda p: jnp.mean((scanned_residual(p, x) - y) ** 2))(p)
+        updates, state = optimizer.update(gradient, state, p)
+        return optax.apply_updates(p, updates), state, value
+
+    p = np.full((LAYERS, WIDTH, WIDTH), .1, np.float32)
+    rows = examples(jnp.float32, BATCH, WIDTH)
+    return lowered(f, placed(p, whole), placed(jax.eval_shape(optimizer.init, p), whole), rows, rows, donated=(0,))
+
+
+@step
+def undonated_adam():
+    return undonated_state_step(optax.adam(1e-3))
+
+
+@step
+def undonated_clipped_adamw():
+    rate = optax.warmup_cosine_decay_schedule(0., 1e-2, 2, 10)
+    return undonated_state_step(optax.chain(optax.clip_by_global_norm(.5), optax.adamw(rate), optax.ema(.9)))
+
+
+@step
+def undonated_adam_if_finite():
+    return undonated_state_step(optax.apply_if_finite(optax.adam(1e-3), 3))
+
+
+@step
+def low_rank_adapters_accumulated():
+    """A loop takes the parts of the batch one by one, one within it the layers, frozen weights and adapters."""
+    frozen = {"up": np.full((LAYERS, WIDTH, HIDDEN), .1, np.float32), "down": np.full((LAYERS, HIDDEN, WIDTH), .1, np.float32)}
+    adapters = {"a": np.full((LAYERS, WIDTH, 2), .1, np.float32), "b": np.full((LAYERS, 2, HIDDEN), .1, np.float32)}
+
+    def loss(adapters, frozen, x, y):
+        def layer(x, p):
+            base, own = p
+            return x + jax.nn.silu(x @ base["up"] + x @ own["a"] @ own["b"]) @ base["down"], None
+
+        return jnp.mean((jax.lax.scan(layer, x, (frozen, adapters))[0] - y) ** 2)
+
+    def f(adapters, frozen, xs, ys):
+        def part(total, rows):
+            return jax.tree.map(jnp.add, total, jax.value_and_grad(loss)(adapters, frozen, *rows)), None
+
+        zero = jnp.zeros(()), jax.tree.map(jnp.zeros_like, adapters)
+        (value, gradient), _ = jax.lax.scan(part, zero, (xs, ys))
+        return jax.tree.map(lambda x, g: x - .1 * g, adapters, gradient), value
+
+    rows = jax.ShapeDtypeStruct((2, BATCH, WIDTH), jnp.float32)
+    return lowered(f, placed(adapters, whole), placed(frozen, whole), rows, rows, donated=(0,))
 
 
 # --- by libraries

@@ -42,6 +42,12 @@ def check(path, schedule, stages, microbatches, work):
     return "" if abs(peak / most - 1) <= .05 else f"gshard-cost has a peak of {peak} bytes, the report {most}"
 
 
+def cases_of(name):
+    if name == "low_rank_adapters_accumulated":  # a loop over parts of the batch is one layer: too few for two chunks a stage
+        return [case for case in CASES if case[0] != "interleaved"]
+    return CASES if name in STEPS else []
+
+
 def check_optimized(path, work):
     device, optimized = (os.path.join(work, name) for name in ("device.hlo", "optimized.hlo"))
     return failure(["gshard-opt", "partition", path, "-o", device], ["gshard-opt", "optimize", device, "-o", optimized],
@@ -56,7 +62,7 @@ def main():
             with open(path, "w") as out:
                 out.write(make())
             tally.check(f"{name}, optimized", check_optimized(path, work))
-            for schedule, stages, microbatches in CASES if name in STEPS else []:
+            for schedule, stages, microbatches in cases_of(name):
                 tally.check(f"{name}, {schedule}, {stages} x {microbatches}", check(path, schedule, stages, microbatches, work))
     tally.finish()
 

@@ -7,7 +7,6 @@
 #include <ranges>
 
 #include "core/analysis/combiner.h"
-#include "core/analysis/gradient_results.h"
 #include "core/analysis/near_names.h"
 #include "core/analysis/partitioned.h"
 #include "core/analysis/trip_count.h"
@@ -70,30 +69,6 @@ Expected<std::map<int64_t, int64_t>> ByRules(const Module& module, const Pipelin
   return dims;
 }
 
-bool IsCutAlongDim0(const Instruction* x) {
-  const Sharding* s = x->sharding();
-  return s != nullptr && s->IsTiled() && s->TileCount(0) > 1;
-}
-
-// Does a loop take `x`, an element of a tuple, row by row? Then it stacks the weights of layers.
-bool IsTakenByRows(const Instruction* x, const Instruction* tuple, const Users& users) {
-  for (const Instruction* loop : users.of(tuple)) {
-    if (loop->opcode() != Opcode::kWhile) continue;
-    for (const Instruction* element : users.of(loop->called(1)->parameter(0))) {
-      if (element->opcode() != Opcode::kGetTupleElement) continue;
-      const int64_t index = element->attributes<GetTupleElementAttributes>().index;
-      if (tuple->operand(index) != x) continue;
-      if (std::ranges::any_of(users.of(element), [&](const Instruction* user) {
-            return user->opcode() == Opcode::kDynamicSlice && user->operand(0) == element &&
-                   user->attributes<DynamicSliceAttributes>().slice_sizes[0] == 1;
-          })) {
-        return true;
-      }
-    }
-  }
-  return false;
-}
-
 // Does the product contract the first dim of `x` with one that is not the other operand's first?
 // The gradient of a weight contracts examples with examples, first dims both.
 bool ContractsAsWeight(const Instruction* dot, const Instruction* x) {
@@ -110,57 +85,115 @@ bool ContractsAsWeight(const Instruction* dot, const Instruction* x) {
           is_first_of(attributes.rhs_contracting, attributes.lhs_contracting));
 }
 
-// A floating parameter that the step leaves frozen and uses as a weight, whatever its first size.
-bool IsFrozenWeight(const Instruction* parameter, const Users& users) {
-  if (!IsFloat(parameter->shape()->dtype()) || parameter->shape()->dim(0) == 1) return false;
-  std::vector<const Instruction*> open = {parameter};
-  for (size_t i = 0; i < open.size(); ++i) {
-    const Instruction* x = open[i];
-    for (const Instruction* user : users.of(x)) {
-      if (user->opcode() == Opcode::kConvert || user->opcode() == Opcode::kCopy) {
-        open.push_back(user);
-      } else if ((user->opcode() == Opcode::kTuple && IsTakenByRows(x, user, users)) ||
-                 (user->opcode() == Opcode::kDot && ContractsAsWeight(user, x))) {
-        return true;
+// How loops and products take a parameter that the step leaves as it is.
+struct Use {
+  int64_t depth = 0;  // of the loop that takes it row by row, 1 for the outermost; 0: none does
+  bool is_weight = false;  // a product contracts its first dim as a weight's
+};
+
+// Takes note of all uses of `x` within `depth` loops, its copies' included.
+void NoteUses(const Instruction* x, int64_t depth, const Users& users, Use& use) {
+  for (const Instruction* user : users.of(x)) {
+    if (user->opcode() == Opcode::kConvert || user->opcode() == Opcode::kCopy) {
+      NoteUses(user, depth, users, use);
+    } else if (user->opcode() == Opcode::kDynamicSlice && user->operand(0) == x) {
+      const bool is_row = user->attributes<DynamicSliceAttributes>().slice_sizes[0] == 1;
+      if (is_row) use.depth = std::max(use.depth, depth);
+    } else if (user->opcode() == Opcode::kDot) {
+      use.is_weight = use.is_weight || ContractsAsWeight(user, x);
+    } else if (user->opcode() == Opcode::kTuple) {
+      for (const Instruction* loop : users.of(user)) {
+        if (loop->opcode() != Opcode::kWhile) continue;
+        const Computation* body = loop->called(1);
+        for (const Instruction* element : users.of(body->parameter(0))) {
+          if (element->opcode() != Opcode::kGetTupleElement) continue;
+          const int64_t index = element->attributes<GetTupleElementAttributes>().index;
+          const bool stays =
+              body->root()->opcode() == Opcode::kTuple && body->root()->operand(index) == element;
+          if (user->operand(index) == x && stays) NoteUses(element, depth + 1, users, use);
+        }
       }
     }
   }
-  return false;
 }
 
-// Dim 0 of what is neither updated nor scalar, nor used as a weight, where it has the most frequent
-// size: of integers, if there are any, as weights that a step leaves frozen are none. Where some of
-// that size are cut along it, by the devices that share the batch, those that are said to be whole
-// are such weights.
-std::map<int64_t, int64_t> ByUse(const Module& module) {
-  Updates updates = FindUpdates(module);
-  std::map<int64_t, int64_t> votes;
-  std::vector<const Instruction*> candidates;
+bool HoldsIntegers(const Instruction* x) { return IsInteger(x->shape()->dtype()); }
+
+// A key of JAX's random numbers.
+bool IsKey(const Instruction* x) {
+  const Shape* shape = x->shape();
+  return shape->dtype() == DType::kU32 && shape->rank() == 1 &&
+         (shape->dim(0) == 2 || shape->dim(0) == 4);
+}
+
+// An array that may hold examples, and the dim that counts them then.
+struct Candidate {
+  const Instruction* parameter;
+  Use use;
+  int64_t dimension;
+  int64_t size() const { return parameter->shape()->dim(dimension); }
+};
+
+// What the step neither updates nor uses as a weight. Of what loops take row by row those of the
+// outermost stay: within a loop over parts of the batch a loop over layers takes frozen weights.
+// Rows are not examples, but layers, parts of the batch, or times: the next dim is.
+std::vector<Candidate> CandidatesByUse(const Module& module) {
+  const Updates updates = FindUpdates(module);
+  const Users users(module);
+  std::vector<Candidate> candidates;
   for (const Instruction* x : module.entry()->parameters()) {
     if (!x->shape()->IsArray() || x->shape()->rank() == 0) continue;
     if (updates.parameters.count(x->attributes<ParameterAttributes>().number) != 0) continue;
-    candidates.push_back(x);
+    Use use;
+    if (x->shape()->dim(0) != 1) NoteUses(x, 0, users, use);
+    use.is_weight = use.is_weight && IsFloat(x->shape()->dtype());
+    candidates.push_back({x, use, std::min(use.depth, x->shape()->rank() - 1)});
   }
-  const Users users(module);
-  const auto is_frozen = [&](const Instruction* x) { return IsFrozenWeight(x, users); };
-  if (!std::ranges::all_of(candidates, is_frozen)) std::erase_if(candidates, is_frozen);
-  auto is_integer = [](const Instruction* x) { return IsInteger(x->shape()->dtype()); };
-  const bool has_integers = std::ranges::any_of(candidates, is_integer);
-  for (const Instruction* x : candidates) {
-    if (!has_integers || is_integer(x)) ++votes[x->shape()->dim(0)];
+  // Each keeps those it holds for only if there are any.
+  const auto keep = [&](const auto& holds) {
+    if (std::ranges::none_of(candidates, holds)) return;
+    std::erase_if(candidates, [&](const Candidate& x) { return !holds(x); });
+  };
+  keep([](const Candidate& x) { return x.parameter->shape()->element_count() != 1; });
+  keep([](const Candidate& x) { return !IsKey(x.parameter); });
+  keep([](const Candidate& x) { return !x.use.is_weight; });
+  const bool has_integers = std::ranges::any_of(
+      candidates, [](const Candidate& x) { return HoldsIntegers(x.parameter); });
+  int64_t depth = INT64_MAX;
+  for (const Candidate& x : candidates) {
+    if (!has_integers || HoldsIntegers(x.parameter)) depth = std::min(depth, x.use.depth);
+  }
+  keep([&](const Candidate& x) { return x.use.depth <= depth; });
+  return candidates;
+}
+
+// What may hold examples, where it has the most frequent size: of integers, if there are any, as
+// weights that a step leaves frozen are none. Where some of that size are cut along it, by the
+// devices that share the batch, those that are said to be whole are such weights.
+std::map<int64_t, int64_t> ByUse(const Module& module) {
+  std::vector<Candidate> candidates = CandidatesByUse(module);
+  const bool has_integers = std::ranges::any_of(
+      candidates, [](const Candidate& x) { return HoldsIntegers(x.parameter); });
+  std::map<int64_t, int64_t> votes;
+  for (const Candidate& x : candidates) {
+    if (!has_integers || HoldsIntegers(x.parameter)) ++votes[x.size()];
   }
   int64_t size = 0, most = 0;
   for (auto [dim, count] : votes) {
     if (count >= most) size = dim, most = count;
   }
-  std::erase_if(candidates, [&](const Instruction* x) { return x->shape()->dim(0) != size; });
-  const bool some_cut = std::ranges::any_of(candidates, [&](const Instruction* x) {
-    return IsCutAlongDim0(x) && (!has_integers || is_integer(x));
+  std::erase_if(candidates, [&](const Candidate& x) { return x.size() != size; });
+  const auto is_cut = [](const Candidate& x) {
+    const Sharding* s = x.parameter->sharding();
+    return s != nullptr && s->IsTiled() && s->TileCount(x.dimension) > 1;
+  };
+  const bool some_cut = std::ranges::any_of(candidates, [&](const Candidate& x) {
+    return is_cut(x) && (!has_integers || HoldsIntegers(x.parameter));
   });
   std::map<int64_t, int64_t> dims;
-  for (const Instruction* x : candidates) {
-    if (!some_cut || x->sharding() == nullptr || IsCutAlongDim0(x))
-      dims[x->attributes<ParameterAttributes>().number] = 0;
+  for (const Candidate& x : candidates) {
+    if (some_cut && x.parameter->sharding() != nullptr && !is_cut(x)) continue;
+    dims[x.parameter->attributes<ParameterAttributes>().number] = x.dimension;
   }
   return dims;
 }
@@ -346,11 +379,12 @@ Expected<void> CheckMixing(const Module& module, const BatchDims& batch) {
                       OpcodeName(x->opcode()), cause.empty() ? "" : ": ", cause));
       if (const Instruction* loop = LoopAround(module, computation)) {
         mixed.hint = fmt::format(
-            "it is in the loop '{}'. A step that adds up gradients over parts of its batch is "
-            "pipelined without that loop: --microbatches says into how many parts",
+            "each turn of the loop '{}' needs it whole. If that loop adds up gradients over parts "
+            "of the batch, take a step without it: --microbatches says into how many parts",
             loop->name());
-      } else if (batch.is_guessed) {
-        mixed.hint = GuessText(module, batch);
+      }
+      if (batch.is_guessed) {
+        mixed.hint += (mixed.hint.empty() ? "" : ". ") + GuessText(module, batch);
       }
       return Fail(std::move(mixed));
     }
@@ -382,74 +416,26 @@ Expected<void> MarkSums(Module& module, const BatchDims& batch) {
 
 }  // namespace
 
-std::vector<Instruction*> OutputsOf(const Computation& entry) {
-  if (entry.root()->opcode() != Opcode::kTuple) return {entry.root()};
-  return {entry.root()->operands().begin(), entry.root()->operands().end()};
-}
-
 std::string GuessText(const Module& module, const BatchDims& batch) {
   constexpr size_t kMaxNamed = 3;
-  std::vector<std::string_view> names;
+  std::map<int64_t, std::vector<std::string_view>> names;  // by dim
+  size_t named = 0;
   for (auto [number, dim] : batch.dimension) {
-    if (names.size() < kMaxNamed) names.push_back(module.entry()->parameter(number)->name());
+    if (++named <= kMaxNamed) names[dim].push_back(module.entry()->parameter(number)->name());
   }
-  std::string text = fmt::format("{}", fmt::join(names, ", "));
-  if (const size_t more = batch.dimension.size() - names.size(); more > 0) {
-    text += fmt::format(" and {} more", more);
+  std::vector<std::string> dims;
+  for (const auto& [dim, of] : names) {
+    dims.push_back(fmt::format("dim {} of {}", dim, fmt::join(of, ", ")));
   }
-  return fmt::format("dim 0 of {} is taken to count examples; --batch 'REGEX=DIM' says otherwise",
-                     text);
+  if (named > kMaxNamed) dims.back() += fmt::format(" and {} more", named - kMaxNamed);
+  return fmt::format("{} {} taken to count examples; --batch 'REGEX=DIM' says otherwise",
+                     fmt::join(dims, ", "), dims.size() == 1 ? "is" : "are");
 }
 
 std::unordered_set<int64_t> BatchDims::parameters() const {
   std::unordered_set<int64_t> numbers;
   for (auto [number, dim] : dimension) numbers.insert(number);
   return numbers;
-}
-
-Updates FindUpdates(const Module& module) {
-  Updates updates;
-  for (const ModuleHeader::Alias& alias : module.header().input_output_alias) {
-    if (!alias.parameter_index.empty() || alias.output_index.size() > 1) continue;
-    updates.parameters.insert(alias.parameter);
-    const int64_t output = alias.output_index.empty() ? 0 : alias.output_index[0];
-    updates.outputs.insert(output);
-    updates.parameter_of.emplace(output, alias.parameter);
-  }
-  if (!updates.parameters.empty()) return updates;
-  for (auto [result, parameter] : GradientResultsOf(module)) {
-    updates.outputs.insert(result);
-    updates.parameters.insert(parameter);
-    updates.parameter_of.emplace(result, parameter);
-  }
-  if (!updates.parameters.empty()) return updates;
-  // From each output back through elementwise operations of its dims.
-  const Computation& entry = *module.entry();
-  std::vector<Instruction*> outputs = OutputsOf(entry);
-  for (size_t k = 0; k < outputs.size(); ++k) {
-    const Shape* shape = outputs[k]->shape();
-    if (!shape->IsArray() || outputs[k]->opcode() == Opcode::kParameter) continue;
-    std::vector<const Instruction*> open = {outputs[k]};
-    std::unordered_set<const Instruction*> seen = {outputs[k]};
-    while (!open.empty()) {
-      const Instruction* x = open.back();
-      open.pop_back();
-      if (x->opcode() == Opcode::kParameter && shape->rank() > 0) {
-        const int64_t number = x->attributes<ParameterAttributes>().number;
-        updates.parameters.insert(number);
-        updates.outputs.insert(static_cast<int64_t>(k));
-        updates.parameter_of.emplace(static_cast<int64_t>(k), number);
-      }
-      if (!IsElementwise(x->opcode())) continue;
-      for (const Instruction* operand : x->operands()) {
-        if (operand->shape()->IsArray() && SameDims(operand->shape(), shape) &&
-            seen.insert(operand).second) {
-          open.push_back(operand);
-        }
-      }
-    }
-  }
-  return updates;
 }
 
 Expected<BatchDims> FindBatch(const Module& module, const PipelineOptions& options) {

@@ -14,12 +14,10 @@
 
 #include "core/pipeline/plan/manual_regions.h"
 #include "core/pipeline/plan/options.h"
+#include "core/pipeline/plan/updates.h"
 #include "ir/module.h"
 
 namespace gshard::pipeline {
-
-// The results of a module, one by one where its root is a tuple.
-std::vector<Instruction*> OutputsOf(const Computation& entry);
 
 struct BatchDims {
   std::map<int64_t, int64_t> dimension;  // entry parameter -> its dim that counts examples
@@ -28,21 +26,13 @@ struct BatchDims {
   std::unordered_set<int64_t> parameters() const;
 };
 
-// By options.batch, else dim 0 of the array parameters that are neither updated nor scalar. Where
-// those have different sizes, the most frequent is the batch's (of integers, if any). Errors:
-// E-PIPELINE-001 (none, or M does not divide it), E-PIPELINE-002 (a rule matches nothing or a dim
-// that is not there).
+// By options.batch, else dim 0 of the array parameters that are neither updated nor scalar, frozen
+// weights nor random keys; of what a loop takes row by row the next dim. Where those have different
+// sizes, the most frequent is the batch's (of integers, if any). Errors: E-PIPELINE-001 (none, or M
+// does not divide it), E-PIPELINE-002 (a rule matches nothing or a dim that is not there).
 Expected<BatchDims> FindBatch(const Module& module, const PipelineOptions& options);
 // A hint for those who know better: "dim 0 of x is taken to count examples; --batch ..".
 std::string GuessText(const Module& module, const BatchDims& batch);
-
-// Parameters that some result is an update or the gradient of, and those results: by the header's
-// aliases, else by its gradients, else by elementwise operations from one to the other.
-struct Updates {
-  std::unordered_set<int64_t> parameters, outputs;
-  std::map<int64_t, int64_t> parameter_of;  // by output; of several the first found
-};
-Updates FindUpdates(const Module& module);
 
 // What the split leaves behind beside the module.
 struct SplitProgram {
