@@ -114,10 +114,10 @@ void Engine::ComputeOrder() {
   backward_.Resize(static_cast<uint32_t>(order_.size()));
 }
 
-Engine::Traits Engine::TraitsOf(Opcode opcode) {
+Engine::Traits Engine::TraitsOf(Opcode opcode) const {
   Traits traits;
   SetLevels(opcode, IsElementwise(opcode), traits.forward_level, traits.user_level);
-  const Rule& rule = RuleOf(opcode);
+  const Rule& rule = RuleFor(opcode);
   if (rule.supported == Always) traits.Add(kSupportedForward | kSupportedBackward);
   if (OffersOperandsAsTheyAre(rule.forward)) traits.Add(kAlikeForward);
   if (rule.backward == SameDimsBackward) traits.Add(kAlikeBackward);
@@ -136,7 +136,7 @@ void Engine::ComputeTraits() {
     traits.position = p;
     traits.Add(noted);
     if (annotations_.provided[x->id()] != 0) traits.Add(kProvided);
-    if (RuleOf(x->opcode()).supported != Always || x == x->parent()->root()) {
+    if (RuleFor(x->opcode()).supported != Always || x == x->parent()->root()) {
       bool elementwise = CountsAsElementwise(*x) || IsCustomCallTo(*x, kShardingTarget);
       SetLevels(x->opcode(), elementwise, traits.forward_level, traits.user_level);
       traits.Remove(kSupportedForward | kSupportedBackward);
@@ -376,12 +376,12 @@ bool Engine::SupportedForward(const Instruction* x) const {
     return false;
   }
   if (x->opcode() == Opcode::kParameter && x->parent() == module_.entry()) return false;
-  return RuleOf(x->opcode()).supported(rules_, *x);
+  return RuleFor(x->opcode()).supported(rules_, *x);
 }
 
 bool Engine::SupportedBackward(const Instruction* x) const {
   if (x == x->parent()->root() && computations_.CallerOf(x->parent()) == nullptr) return false;
-  return RuleOf(x->opcode()).supported(rules_, *x);
+  return RuleFor(x->opcode()).supported(rules_, *x);
 }
 
 bool Engine::TakeManualForward(Instruction* x, bool& ends) {
@@ -440,7 +440,7 @@ void Engine::VisitForward(Instruction* x) {
     return;
   }
   offers_.Clear();
-  RuleOf(x->opcode()).forward(rules_, *x, offers_);
+  RuleFor(x->opcode()).forward(rules_, *x, offers_);
   for (const Offer& offer : offers_.list()) {
     if (offer.leaf < 0 && offer.sharding == of(x)) continue;
     const Cause cause{offer.from, ShardingEdge::kOperand, offer.sharding};
@@ -466,7 +466,7 @@ bool Engine::TakeManualBackward(Instruction* x) {
     if (x->shape()->IsArray() && IsManual(s)) {
       asked = context().Manual();
     } else if (IsManual(s) || (s->IsTuple() && user->shape()->IsTuple())) {  // has a manual leaf
-      asked = RuleOf(user->opcode()).backward(rules_, *user, s, *x);
+      asked = RuleFor(user->opcode()).backward(rules_, *user, s, *x);
     }
     if (!IsManual(asked)) continue;
     Set(x, asked, {user, ShardingEdge::kUser, asked});
@@ -509,7 +509,7 @@ void Engine::OfferFromUsers(Instruction* x) {
       continue;
     }
     flush();
-    const Sharding* asked = RuleOf(user->opcode()).backward(rules_, *user, s, *x);
+    const Sharding* asked = RuleFor(user->opcode()).backward(rules_, *user, s, *x);
     if (asked == nullptr) continue;
     if (IsCustomCallTo(*x, kShardBarrierTo)) asked = context().Replicated();
     OfferTo(x, asked, false, {user, ShardingEdge::kUser, asked});
@@ -558,15 +558,15 @@ void Engine::FindConflicts(PropagationFindings& findings) {
       findings.conflicts.push_back({x, neighbour, is_user, wanted});
     };
     offers_.Clear();
-    if (RuleOf(x->opcode()).supported(rules_, *x)) {
-      RuleOf(x->opcode()).forward(rules_, *x, offers_);
+    if (RuleFor(x->opcode()).supported(rules_, *x)) {
+      RuleFor(x->opcode()).forward(rules_, *x, offers_);
       for (const Offer& offer : offers_.list()) {
         if (offer.leaf < 0) check(offer.sharding, offer.from, false);
       }
     }
     for (const Instruction* user : users_.of(x)) {
       const Sharding* s = rules_.Partitioned(user);
-      if (s != nullptr) check(RuleOf(user->opcode()).backward(rules_, *user, s, *x), user, true);
+      if (s != nullptr) check(RuleFor(user->opcode()).backward(rules_, *user, s, *x), user, true);
     }
   }
 }

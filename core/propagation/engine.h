@@ -30,6 +30,7 @@ class Engine {
     bool parameters_allowed = false;
     bool output_allowed = false;
     DerivedShardings* derived = nullptr;  // as in PropagationOptions
+    bool by_relations = false;  // see PropagationOptions
   };
   // `annotations` must outlive the engine.
   Engine(Module& module, const Annotations& annotations, const Options& options,
@@ -93,7 +94,11 @@ class Engine {
     void Add(unsigned flag) { flags = static_cast<uint16_t>(flags | flag); }
     void Remove(unsigned flag) { flags = static_cast<uint16_t>(flags & ~flag); }
   };
-  static Traits TraitsOf(Opcode opcode);
+  Traits TraitsOf(Opcode opcode) const;
+  const Rule& RuleFor(Opcode opcode) const {
+    const Rule& rule = RuleOf(opcode);
+    return rule.has_relation && options_.by_relations ? kRelationRule : rule;
+  }
   bool Has(const Instruction* x, Flag flag) const { return (traits_[x->id()].flags & flag) != 0; }
 
   void ComputeOrder();

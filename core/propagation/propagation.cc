@@ -121,8 +121,8 @@ Expected<bool> PropagateShardings(Module& module, const PropagationOptions& opti
   if (ModeFor(module, options.mode) == PropagationMode::kShardy) {
     return InferAsShardy(module, boundary, *imported, options, recorder);
   }
-  const Engine::Options allowed{AnyTrue(boundary.parameters), AnyTrue(boundary.results),
-                                options.derived};
+  Engine::Options allowed{AnyTrue(boundary.parameters), AnyTrue(boundary.results), options.derived,
+                          options.by_relations};
   const bool has_subsets = HasDeviceSubsets(module);
   const int64_t devices = module.DeviceCount();
   RecordAnnotations(module, recorder);

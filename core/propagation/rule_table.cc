@@ -17,6 +17,8 @@ struct Row {
 constexpr Rule kElementwiseRule = {ElementwiseForward, SameDimsBackward, ElementwiseSupported};
 // Takes nothing but replication, manual regions and annotations; passes on what it has.
 constexpr Rule kNoRule = {NothingForward, SameDimsBackward, Never};
+// The same, but that its relation of dims may be followed where no compiler is asked about.
+constexpr Rule kRelationOnly = {NothingForward, SameDimsBackward, Never, /*has_relation=*/true};
 
 constexpr Row kRows[] = {
     {Opcode::kMap, kElementwiseRule},
@@ -35,7 +37,7 @@ constexpr Row kRows[] = {
     {Opcode::kSetDimensionSize, kNoRule},
     {Opcode::kDot, {DotLikeForward, DotLikeBackward, Always}},
     {Opcode::kRaggedDot, kNoRule},
-    {Opcode::kScaledDot, kNoRule},
+    {Opcode::kScaledDot, kRelationOnly},
     {Opcode::kConvolution, {ConvolutionForward, ConvolutionBackward, Always}},
     {Opcode::kReduce, {ReduceForward, ReduceBackward, Always}},
     {Opcode::kScan, {ScanForward, ScanBackward, Always}},
@@ -47,7 +49,7 @@ constexpr Row kRows[] = {
     {Opcode::kGather, {GatherForward, GatherBackward, Always}},
     {Opcode::kScatter, {ScatterForward, ScatterBackward, Always}},
     {Opcode::kSort, {SortForward, SortBackward, Always}},
-    {Opcode::kTopK, kNoRule},
+    {Opcode::kTopK, kRelationOnly},
     {Opcode::kParameter, {ParameterForward, NothingBackward, ParameterSupported}},
     {Opcode::kConstant, {NothingForward, NothingBackward, Always}},
     {Opcode::kIota, {NothingForward, NothingBackward, Always}},
@@ -56,9 +58,9 @@ constexpr Row kRows[] = {
     {Opcode::kRng, {RngForward, SameDimsBackward, Always}},
     {Opcode::kRngBitGenerator, {NothingForward, NothingBackward, Always}},
     {Opcode::kRngGetAndUpdateState, kNoRule},
-    {Opcode::kCholesky, kNoRule},
-    {Opcode::kTriangularSolve, kNoRule},
-    {Opcode::kFft, kNoRule},
+    {Opcode::kCholesky, kRelationOnly},
+    {Opcode::kTriangularSolve, kRelationOnly},
+    {Opcode::kFft, kRelationOnly},
     {Opcode::kWhile, {WhileForward, WhileBackward, Always}},
     {Opcode::kConditional, {NothingForward, SameDimsBackward, Always}},
     {Opcode::kCall, {NothingForward, SameDimsBackward, Always}},

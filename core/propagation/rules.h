@@ -117,6 +117,8 @@ struct Rule {
   ForwardRule forward = nullptr;
   BackwardRule backward = nullptr;
   SupportRule supported = nullptr;
+  // GSPMD has none, but the dims relate: PropagationOptions::by_relations.
+  bool has_relation = false;
 };
 
 // Every opcode has a row (checked at compile time in rule_table.cc).
@@ -138,6 +140,12 @@ void MostSpecificForward(const PropagationContext& c, const Instruction& x, Offe
 const Instruction* MostSpecificOperand(const PropagationContext& c, const Instruction& x);
 // Operand 0's sharding, aggressively.
 void FirstOperandForward(const PropagationContext& c, const Instruction& x, Offers& offers);
+
+// By the relation of dims: axes go along factors that make up a dim each.
+void RelationForward(const PropagationContext& c, const Instruction& x, Offers& offers);
+const Sharding* RelationBackward(const PropagationContext& c, const Instruction& user,
+                                 const Sharding* s, const Instruction& x);
+inline constexpr Rule kRelationRule = {RelationForward, RelationBackward, Always};
 
 // Returns the first position of `x` among the operands of `user`, of which it must be one. A rule
 // that asks for it sees `x` in dot(x, x) as operand 0 only.

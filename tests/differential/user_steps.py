@@ -262,6 +262,19 @@ def accumulated_gradients():
     return lowered(f, placed(decoder_parameters(False), whole), examples(jnp.int32, BATCH, LENGTH), donated=(0,))
 
 
+@step
+def scanned_experts():
+    """A router's top-k of [batch, length, experts] in each layer."""
+    def layer(x, p):
+        gates, chosen = jax.lax.top_k(jax.nn.softmax(x @ p["router"]), 2)
+        weights = jnp.sum(jax.nn.one_hot(chosen, 4) * gates[..., None], 2)
+        return x + jnp.einsum("bse,bsed->bsd", weights, jnp.tanh(jnp.einsum("bsd,edf->bsef", x, p["experts"]))), None
+
+    rows = examples(jnp.float32, BATCH, LENGTH, WIDTH)
+    parameters = {"router": np.full((LAYERS, WIDTH, 4), .1, np.float32), "experts": np.full((LAYERS, 4, WIDTH, WIDTH), .1, np.float32)}
+    return descent_step(lambda p, x, y: jnp.mean((jax.lax.scan(layer, x, p)[0] - y) ** 2), placed(parameters, whole), rows, rows)
+
+
 # --- what is not donated looks like examples
 def scanned_residual(p, x):
     return jax.lax.scan(lambda x, w: (x + jnp.tanh(x @ w), None), x, p)[0]

@@ -312,6 +312,7 @@ Expected<void> Partition(Module& module, const BatchDims& batch, int64_t count,
   // What counts examples is a question about the operations, not about the user's compiler: GSPMD's
   // rules follow the stand-ins of manual regions.
   context_of_passes.propagation.mode = PropagationMode::kGspmd;
+  context_of_passes.propagation.by_relations = true;
   PerDeviceOptions way;
   way.num_partitions = count;
   way.after_propagation = [&](Module&) -> Expected<void> {

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "core/op_dims/dim_relation.h"
 #include "core/propagation/custom_call_rule.h"
 #include "core/propagation/rules.h"
 #include "ir/dimwise_call.h"
@@ -69,57 +68,12 @@ const Sharding* DimwiseSharding(const PropagationContext& c, const Instruction& 
   return c.derive().AlongDims(s, dims, dims, to->rank());
 }
 
-// By the sharding rule of a call that Python code partitions: dims of `from` whose one letter is
-// that of a dim of `to` hand it their axes. XLA asks that code, which the text does not hold.
-const Sharding* AlongRule(const PropagationContext& c, const Sharding* s,
-                          const std::vector<FactorList>& from, const std::vector<FactorList>& to) {
-  if (!s->IsTiled()) return nullptr;
-  std::vector<int64_t> from_dims, to_dims;
-  for (size_t i = 0; i < from.size(); ++i) {
-    const auto it = std::ranges::find(to, from[i]);
-    if (from[i].size() != 1 || it == to.end()) continue;
-    from_dims.push_back(static_cast<int64_t>(i));
-    to_dims.push_back(it - to.begin());
-  }
-  if (from_dims.empty()) return nullptr;
-  return c.derive().AlongDims(s, from_dims, to_dims, static_cast<int64_t>(to.size()));
-}
-
-void RuleForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
-  const DimRelation relation = RelationOf(x);
-  if (!relation.relates) return;
-  for (size_t i = 0; i < relation.operands.size(); ++i) {
-    const Instruction* operand = x.operand(static_cast<int64_t>(i));
-    const Sharding* s = operand->shape()->IsArray() ? c.Partitioned(operand) : nullptr;
-    if (s == nullptr) continue;
-    for (size_t r = 0; r < relation.results.size(); ++r) {
-      const int64_t leaf = x.shape()->IsTuple() ? static_cast<int64_t>(r) : -1;
-      offers.Add(AlongRule(c, s, relation.operands[i], relation.results[r]), operand, true, leaf);
-    }
-  }
-}
-
-const Sharding* RuleBackward(const PropagationContext& c, const Instruction& user,
-                             const Sharding* s, const Instruction& x) {
-  const DimRelation relation = RelationOf(user);
-  if (!relation.relates || !x.shape()->IsArray()) return nullptr;
-  for (size_t i = 0; i < relation.operands.size(); ++i) {
-    if (user.operand(static_cast<int64_t>(i)) != &x) continue;
-    for (size_t r = 0; r < relation.results.size(); ++r) {
-      if (s->IsTuple() && r >= s->elements.size()) break;
-      const Sharding* of = s->IsTuple() ? s->elements[r] : s;
-      const Sharding* asked = AlongRule(c, of, relation.results[r], relation.operands[i]);
-      if (asked != nullptr) return asked;
-    }
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 const Sharding* CustomCallBackward(const PropagationContext& c, const Instruction& user,
                                    const Sharding* s, const Instruction& x) {
-  if (IsCustomCallTo(user, kPythonPartitionedTarget)) return RuleBackward(c, user, s, x);
+  // XLA asks the Python code for its rule, which the text does not hold.
+  if (IsCustomCallTo(user, kPythonPartitionedTarget)) return RelationBackward(c, user, s, x);
   if (!IsDimwiseCall(user)) return SameDimsBackward(c, user, s, x);
   return DimwiseSharding(c, user, s, user.shape(), x.shape());
 }
@@ -133,7 +87,7 @@ bool CustomCallSupported(const PropagationContext&, const Instruction& x) {
 void CustomCallForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   if (PassesThrough(x) || IsCustomCallTo(x, kShardBarrierTo)) FirstOperandForward(c, x, offers);
   if (BatchDimsOf(x) > 0) BatchForward(c, x, offers);
-  if (IsCustomCallTo(x, kPythonPartitionedTarget)) RuleForward(c, x, offers);
+  if (IsCustomCallTo(x, kPythonPartitionedTarget)) RelationForward(c, x, offers);
   if (!IsDimwiseCall(x)) return;
   if (const Sharding* s = c.Partitioned(x.operand(0))) {
     offers.Add(DimwiseSharding(c, x, s, x.operand(0)->shape(), x.shape()), x.operand(0), true);
