@@ -28,11 +28,17 @@ bool SamePadDim(const PadDim& a, const PadDim& b) {
   return a.low == b.low && a.high == b.high && a.interior == b.interior;
 }
 
+// Of two contexts, too.
+bool SameTypeAndDims(const Shape* a, const Shape* b) {
+  if (!a->IsArray() || !b->IsArray()) return a->kind() == b->kind();
+  return a->dtype() == b->dtype() && SameDims(a, b);
+}
+
 // Elided literals are equal to themselves only: nobody knows what is in them.
 bool SameLiterals(const Literal* a, const Literal* b) {
   if (a == b) return true;
   if (a == nullptr || b == nullptr || a->elided || b->elided) return false;
-  return Compatible(a->shape, b->shape) &&
+  return SameTypeAndDims(a->shape, b->shape) &&
          std::equal(a->data.begin(), a->data.end(), b->data.begin(), b->data.end()) &&
          SameSpans(a->elements, b->elements, SameLiterals);
 }

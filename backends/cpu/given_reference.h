@@ -3,6 +3,7 @@
 #ifndef GSHARD_BACKENDS_CPU_GIVEN_REFERENCE_H_
 #define GSHARD_BACKENDS_CPU_GIVEN_REFERENCE_H_
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -20,6 +21,30 @@ bool IsPipelined(const Module& program);
 // way. None of XLA's compiled text: there names are given anew while it is optimised, so that only
 // the results are known to be the same; nor of a pipelined program.
 std::vector<LocalForm> FormsByName(const Module& program, std::vector<LocalForm> forms);
+
+// Which shardings the reference takes from the program's record before it is partitioned itself.
+enum class TakenShardings : uint8_t { kNone, kParameters, kParametersAndResults };
+
+// Gives `reference`, which is not partitioned yet, the shardings that `program` has of its
+// parameters and results, where they are other ones. False: there is nothing to take, as the record
+// is missing, is of arrays of other shapes, or says what the reference says.
+bool TakeShardings(Module& reference, const Module& program, TakenShardings which);
+
+// Is the partitioned `reference` the program that `program` is, or was before somebody changed a
+// few lines of it? Parameters and results are spread alike, what has one name has one shape, and
+// what computes the same has one name. If not, they were annotated differently, or names were given
+// in another order, as after printing and reading.
+bool IsNamedAlike(const Module& program, const Module& reference);
+
+// Does `program` have every name that the partitioned `reference` has? Not after an optimisation.
+bool HasNamesOf(const Module& program, const Module& reference);
+
+// Where names do not tell that an array is the same (what is whole in one program may be a partial
+// sum in the other): those of the `forms`, of the partitioned `reference`, that `program` makes by
+// the same operations, all the way from parameters that are spread alike. They name the arrays as
+// `program` does.
+std::vector<LocalForm> FormsMadeAlike(const Module& program, const Module& reference,
+                                      std::vector<LocalForm> forms);
 
 // Gives the parameters of `program`, whose text has no record of ours and does not say how they are
 // spread (XLA's since JAX 0.12), the shardings of those of the partitioned `reference`, where these

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <memory>
+#include <optional>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "backends/cpu/given_reference.h"
 #include "backends/cpu/verify/manual_reference.h"
@@ -202,6 +205,61 @@ Expected<void> TakeMicrobatches(MeshPrograms& made, const EmulateOptions& option
   return {};
 }
 
+Diagnostic NoteOnComparedArrays(const PartitionedGraph& reference, size_t arrays) {
+  Diagnostic note = MakeError(
+      "", fmt::format("the reference, partitioned with the program's shardings of parameters and "
+                      "results, is another program: besides outputs only {} of {} arrays are "
+                      "compared, which both make alike",
+                      reference.forms.size(), arrays));
+  note.severity = Severity::kNote;
+  return note;
+}
+
+// Partitions the given reference as the program was. Where the reference says too little for that,
+// the shardings of parameters, then of results, are taken from the program; what was annotated in
+// between cannot be told.
+Expected<PartitionedGraph> PartitionGiven(MeshPrograms& made, const DeviceGrid& grid,
+                                          const EmulateOptions& options, const Inputs& inputs,
+                                          const std::vector<FeedCapacity>& capacities) {
+  const Module& program = *made.program;
+  const bool has_record = HasPartitionRecord(program) && !IsPipelined(program);
+  std::optional<PartitionedGraph> chosen;
+  std::unique_ptr<Module> partitioned;
+  std::vector<Diagnostic> warnings;
+  size_t arrays = 0;
+  for (TakenShardings which : {TakenShardings::kNone, TakenShardings::kParameters,
+                               TakenShardings::kParametersAndResults}) {
+    std::unique_ptr<Module> reference = made.given->Clone();
+    if (chosen && !TakeShardings(*reference, program, which)) continue;
+    std::vector<Diagnostic> own_warnings;
+    EmulateOptions silent = options;
+    silent.warn = [&](const Diagnostic& warning) { own_warnings.push_back(warning); };
+    auto result = PartitionGraph(*reference, grid, grid.partitions, PoliciesOf(program), silent,
+                                 inputs, capacities);
+    if (!result) {
+      if (chosen) break;
+      for (const Diagnostic& warning : own_warnings) options.Warn(warning);
+      return result;
+    }
+    const bool is_alike = !has_record || (IsNamedAlike(program, *reference) &&
+                                          (!chosen || HasNamesOf(program, *reference)));
+    const size_t found = result->forms.size();
+    if (!is_alike) {
+      result->forms = FormsMadeAlike(program, *reference, std::move(result->forms));
+      if (chosen && result->forms.size() <= chosen->forms.size()) continue;
+    }
+    arrays = found;
+    chosen = std::move(*result);
+    partitioned = std::move(reference);
+    warnings = std::move(own_warnings);
+    if (is_alike) break;
+  }
+  made.given = std::move(partitioned);
+  for (const Diagnostic& warning : warnings) options.Warn(warning);
+  if (chosen->forms.size() < arrays) options.Warn(NoteOnComparedArrays(*chosen, arrays));
+  return std::move(*chosen);
+}
+
 // Partitions the one of the two graphs that is to be. `made` has both, and its grid.
 Expected<PartitionedGraph> PartitionChosen(Partitioning way, MeshPrograms& made,
                                            const EmulateOptions& options, const Inputs& inputs,
@@ -226,8 +284,7 @@ Expected<PartitionedGraph> PartitionChosen(Partitioning way, MeshPrograms& made,
         }
       }
       GSHARD_TRY(ReadDevices(*made.given, grid.partitions));
-      auto result = PartitionGraph(*made.given, grid, grid.partitions, PoliciesOf(*made.program),
-                                   options, inputs, capacities);
+      auto result = PartitionGiven(made, grid, options, inputs, capacities);
       if (result) result->seconds = 0;  // not on the program's way
       return result;
     }

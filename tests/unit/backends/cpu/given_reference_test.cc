@@ -2,6 +2,9 @@
 #include "backends/cpu/given_reference.h"
 
 #include <catch2/catch.hpp>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "ir/parser.h"
 #include "ir/sharding_text.h"
@@ -58,6 +61,68 @@ TEST_CASE("arrays of one name and shape are the same ones", "[cpu]") {
 
 TEST_CASE("a pipelined program's names say nothing", "[cpu]") {
   CHECK(Common(R"(, frontend_attributes={gshard.pipeline="stages=2"})").empty());
+}
+
+TEST_CASE("values are found by their operations where names are in another order", "[cpu]") {
+  const auto program = [](const std::string& text) {
+    return Parsed(R"(HloModule m, num_partitions=2, frontend_attributes={gshard.num_partitions="2"}
+ENTRY e {
+  p = f32[4] parameter(0), sharding={devices=[2]<=[2]}
+)" + text + "}");
+  };
+  const auto reference = program(R"(
+  c = f32[] constant(2)
+  b = f32[4] broadcast(c), dimensions={}
+  m.1 = f32[4] multiply(p, b)
+  m.2 = f32[4] multiply(m.1, b)
+  ROOT r = f32[4] tanh(m.2)
+)");
+  const auto renamed = program(R"(
+  c = f32[] constant(2)
+  b = f32[4] broadcast(c), dimensions={}
+  m.2 = f32[4] multiply(p, b)
+  m.3 = f32[4] multiply(m.2, b)
+  ROOT r = f32[4] negate(m.3)
+)");
+  const auto damaged = program(R"(
+  c = f32[] constant(3)
+  b = f32[4] broadcast(c), dimensions={}
+  m.1 = f32[4] multiply(p, b)
+  m.2 = f32[4] multiply(m.1, b)
+  ROOT r = f32[4] tanh(m.2)
+)");
+  CHECK_FALSE(IsNamedAlike(*renamed, *reference));
+  CHECK(IsNamedAlike(*damaged, *reference));
+
+  std::vector<LocalForm> forms;
+  for (const Instruction* x : reference->entry()->instructions()) forms.push_back({x->name(), x});
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (const LocalForm& form : FormsMadeAlike(*renamed, *reference, forms)) {
+    pairs.emplace_back(form.name, form.local->name());
+  }
+  CHECK(pairs == std::vector<std::pair<std::string, std::string>>{
+                     {"p", "p"}, {"c", "c"}, {"b", "b"}, {"m.1", "m.2"}, {"m.2", "m.3"}});
+}
+
+TEST_CASE("an unannotated reference takes shardings of arrays that it has", "[cpu]") {
+  const auto program = Parsed(R"hlo(HloModule m, num_partitions=2, frontend_attributes={
+gshard.num_partitions="2",gshard.output_shapes="f32[4]",gshard.output_shardings="{devices=[2]<=[2]}",gshard.parameter_shapes="(f32[4])"}
+ENTRY e {
+  p = f32[2] parameter(0), sharding={devices=[2]<=[2]}
+  ROOT r = f32[2] negate(p)
+})hlo");
+  const auto reference =
+      Parsed("HloModule m\nENTRY e { p = f32[4] parameter(0)  ROOT r = f32[4] negate(p) }");
+  const auto other =
+      Parsed("HloModule m\nENTRY e { p = f32[8] parameter(0)  ROOT r = f32[8] negate(p) }");
+  CHECK_FALSE(TakeShardings(*other, *program, TakenShardings::kParameters));
+  CHECK_FALSE(TakeShardings(*reference, *program, TakenShardings::kNone));
+  REQUIRE(TakeShardings(*reference, *program, TakenShardings::kParameters));
+  CHECK(ToString(reference->entry()->parameter(0)->sharding()) == "{devices=[2]<=[2]}");
+  CHECK(reference->entry()->root()->sharding() == nullptr);
+  CHECK_FALSE(TakeShardings(*reference, *program, TakenShardings::kParameters));
+  REQUIRE(TakeShardings(*reference, *program, TakenShardings::kParametersAndResults));
+  CHECK(ToString(reference->entry()->root()->sharding()) == "{devices=[2]<=[2]}");
 }
 
 TEST_CASE("parameters of compiled text are spread as the reference's", "[cpu]") {
