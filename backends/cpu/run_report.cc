@@ -153,6 +153,14 @@ Json VerifyJson(const VerifyResult& verify) {
                  {"differences", verify.discrete_differences},
                  {"elements", verify.discrete_elements}}}};
   if (!verify.trivial.empty()) json.Set("trivial", verify.trivial);
+  Json with_nan = Json::Array();
+  for (const OutputError& output : verify.outputs) {
+    if (output.nans == 0) continue;
+    with_nan.Append({{"output", fmt::format("o{}", output.output)},
+                     {"nans", output.nans},
+                     {"elements", output.elements}});
+  }
+  json.Set("outputs_with_nan", std::move(with_nan));
   if (!verify.mismatch.name.empty()) {
     json.Set("mismatch", MismatchJson("output", verify.mismatch));
   }
@@ -362,7 +370,10 @@ void AppendSummary(const VerifyResult& verify, std::string& out) {
                        worst.empty() ? "none" : worst);
   };
   const std::string compared = errors(verify.max_abs_error, verify.max_rel_error, verify.worst);
-  const char* plural = verify.compared == 1 ? "" : "s";
+  std::string plural = verify.compared == 1 ? "" : "s";
+  if (const int64_t with_nan = verify.OutputsWithNan(); with_nan > 0) {
+    plural += fmt::format(", {} of them with NaN", with_nan);
+  }
   if (verify.Status() != VerifyStatus::kMicrobatchSums) {
     out += fmt::format("verify        {}: {} output{}, {}\n", StatusText(verify), verify.compared,
                        plural, compared);
@@ -438,6 +449,18 @@ void AppendNotExercised(std::string_view what, const std::vector<std::string>& n
   }
   if (names.size() > kMaxShown) out += fmt::format(" and {} more", names.size() - kMaxShown);
   out += "\n";
+}
+
+// Outputs that are NaN in the unpartitioned graph, with their share.
+void AppendNanOutputs(const VerifyResult& verify, std::string& out) {
+  std::vector<std::string> names;
+  for (const OutputError& output : verify.outputs) {
+    if (output.nans == 0) continue;
+    const double share =
+        100 * static_cast<double>(output.nans) / static_cast<double>(output.elements);
+    names.push_back(fmt::format("o{} ({:.3g} %)", output.output, share));
+  }
+  AppendNotExercised("outputs that are NaN in both programs", names, out);
 }
 
 // Where a wrong program may have passed.
@@ -685,7 +708,10 @@ std::string ToText(const RunReport& report) {
   if (report.verify) {
     AppendVerify(*report.verify, out);
     AppendDraws(report, out);
-    if (report.verify->ok) AppendNotExercised(report.not_exercised, out);
+    if (report.verify->ok) {
+      AppendNanOutputs(*report.verify, out);
+      AppendNotExercised(report.not_exercised, out);
+    }
   }
   return out;
 }

@@ -246,6 +246,23 @@ double LargestMagnitude(DType dtype, std::span<const std::byte> data) {
   return largest;
 }
 
+int64_t CountNan(DType dtype, std::span<const std::byte> data) {
+  if (!IsFloat(dtype) && !IsComplex(dtype)) return 0;
+  const int64_t bytes = StorageBytes(dtype);
+  const auto count = static_cast<int64_t>(data.size()) / bytes;
+  int64_t found = 0;
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t length = std::min(kBlock, count - begin);
+    const std::byte* block = data.data() + begin * bytes;
+    if (!std::isnan(DistanceBound(dtype, block, block, length))) continue;
+    for (int64_t i = 0; i < length; ++i) {
+      found += IsFloat(dtype) ? std::isnan(ReadDouble(dtype, block, i))
+                              : IsNan(ReadComplex(dtype, block, i));
+    }
+  }
+  return found;
+}
+
 void CompareRow(DType dtype, const std::byte* a, const std::byte* b, int64_t count, double allowed,
                 int64_t first, RowError& error) {
   const int64_t bytes = StorageBytes(dtype);

@@ -22,7 +22,9 @@ double ElementValue(DType dtype, const std::byte* data, int64_t index);
 double ElementMagnitude(DType dtype, const std::byte* data, int64_t index);
 // Of the finite elements; 1 for integers and pred, whose errors are not relative.
 double LargestMagnitude(DType dtype, std::span<const std::byte> data);
-// Two arrays at once: the same of `a`, and whether any bit of `b` is another one.
+// Number of NaN; of complex numbers with such a part.
+int64_t CountNan(DType dtype, std::span<const std::byte> data);
+// Two arrays at once: the largest magnitude of `a`, and whether any bit of `b` is another one.
 struct ArraysLook {
   double magnitude = 0;
   bool differs = false;

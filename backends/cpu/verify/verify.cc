@@ -198,7 +198,9 @@ VerifyResult VerifyOutputs(const MeshRun& run, const std::vector<OutputArray>& e
       continue;
     }
     OutputError& output = result.outputs.emplace_back();
-    output = {k, worst, magnitude, tolerances.OfTypes(k, want.dtype), worst > allowed, {}};
+    output = {k, worst, magnitude, tolerances.OfTypes(k, want.dtype), worst > allowed, {}, 0, 0};
+    output.elements = static_cast<int64_t>(want.data.size()) / StorageBytes(want.dtype);
+    output.nans = CountNan(want.dtype, want.data);
     if (output.differs) {
       output.mismatch = std::move(error.mismatch);
       output.mismatch.name = fmt::format("o{}", k);

@@ -121,6 +121,8 @@ struct OutputError {
   double tolerance = 0;  // relative, of the types that it was computed in
   bool differs = false;  // by more than is allowed
   Mismatch mismatch;     // if it does
+  // Expected elements, and those that are NaN: they show nothing, as a wrong program has them, too.
+  int64_t elements = 0, nans = 0;
 };
 
 // Differences of outputs that remain when both programs compute in double precision
@@ -208,6 +210,10 @@ struct VerifyResult {
   bool OutputsDiffer() const {
     return std::any_of(outputs.begin(), outputs.end(),
                        [](const OutputError& output) { return output.differs; });
+  }
+  int64_t OutputsWithNan() const {
+    return std::count_if(outputs.begin(), outputs.end(),
+                         [](const OutputError& output) { return output.nans > 0; });
   }
   bool HasNearTies() const { return !near_ties.empty() || discrete_differences > 0; }
   VerifyStatus Status() const {
