@@ -8,6 +8,7 @@
 
 #include "core/analysis/combiner.h"
 #include "core/analysis/near_names.h"
+#include "core/analysis/parameter_pattern.h"
 #include "core/analysis/partitioned.h"
 #include "core/analysis/trip_count.h"
 #include "core/pipeline/plan/shard_rows.h"
@@ -30,12 +31,12 @@
 namespace gshard::pipeline {
 namespace {
 
-bool Matches(const RE2& pattern, const Instruction* x) {
+bool Matches(const RE2& pattern, const RE2& of_parameter, const Instruction* x) {
   std::string_view name = x->name();
   return RE2::PartialMatch({name.data(), name.size()}, pattern) ||
          RE2::PartialMatch(OpNameOf(*x), pattern) ||
          RE2::PartialMatch(fmt::format("param:{}", x->attributes<ParameterAttributes>().number),
-                           pattern);
+                           of_parameter);
 }
 
 Expected<std::map<int64_t, int64_t>> ByRules(const Module& module, const PipelineOptions& options) {
@@ -48,9 +49,10 @@ Expected<std::map<int64_t, int64_t>> ByRules(const Module& module, const Pipelin
       return Fail(
           MakeError("E-PIPELINE-002", fmt::format("--batch '{}': {}", rule.text, pattern.error())));
     }
+    const RE2 of_parameter(ParameterPattern(rule.pattern), quiet);
     bool any = false;
     for (const Instruction* x : module.entry()->parameters()) {
-      if (!Matches(pattern, x)) continue;
+      if (!Matches(pattern, of_parameter, x)) continue;
       any = true;
       if (!x->shape()->IsArray() || rule.dimension >= x->shape()->rank()) {
         return Fail(

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "core/analysis/parameter_pattern.h"
 #include "ir/dims.h"
 #include "ir/metadata.h"
 
@@ -40,6 +41,7 @@ Expected<std::vector<Instruction*>> InstructionNames::Matching(const std::string
   if (!compiled.ok()) {
     return Fail(MakeError("E-ANNOTATE-002", "bad regular expression: " + compiled.error()));
   }
+  const RE2 of_parameter(ParameterPattern(pattern), quiet);
   std::vector<std::optional<bool>> op_name_matches(op_names_.size());
   std::vector<Instruction*> matches;
   for (const Entry& entry : entries_) {
@@ -51,7 +53,7 @@ Expected<std::vector<Instruction*>> InstructionNames::Matching(const std::string
       is_match = *known;
     }
     if (!is_match && !entry.parameter.empty()) {
-      is_match = RE2::PartialMatch(entry.parameter, compiled);
+      is_match = RE2::PartialMatch(entry.parameter, of_parameter);
     }
     if (is_match) matches.push_back(entry.instruction);
   }

@@ -16,7 +16,7 @@ class InstructionNames {
  public:
   explicit InstructionNames(const Module& module);
 
-  // What `pattern` (RE2, partial match) finds, in text order. Errors: E-ANNOTATE-002.
+  // What `pattern` (RE2, partial match, of param:K with the whole number) finds, in text order. Errors: E-ANNOTATE-002.
   Expected<std::vector<Instruction*>> Matching(const std::string& pattern) const;
 
  private:
