@@ -53,7 +53,8 @@ Expected<bool> RunCanonicalize(Module& module, PassContext&) { return Canonicali
 Expected<bool> RunSplitConstants(Module& module, PassContext& context) {
   context.constant_copies.clear();
   const bool as_shardy = ModeFor(module, context.propagation.mode) == PropagationMode::kShardy;
-  return SplitConstants(module, as_shardy ? ConstantUses::kElements : ConstantUses::kInstructions,
+  const bool apart = as_shardy || context.propagation.by_relations;
+  return SplitConstants(module, apart ? ConstantUses::kElements : ConstantUses::kInstructions,
                         context.constant_copies, context.use_order);
 }
 

@@ -38,8 +38,8 @@ struct PropagationOptions {
   std::vector<bool> allow_to_parameters;
   std::vector<bool> allow_to_output;
   // In GSPMD's mode: operations that it has no rule for, top-k among them, hand on what cuts dims
-  // that they relate (core/op_dims). No compiler does; it is for questions about the operations
-  // alone.
+  // that they relate (core/op_dims), and a constant that a tuple takes twice is two. No compiler
+  // does so; it is for questions about the operations alone.
   bool by_relations = false;
   // As InlineCalls reports it; null: text order. Must not outlive a change of the graph.
   const UserOrderOverride* use_order = nullptr;

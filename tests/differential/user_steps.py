@@ -275,6 +275,39 @@ def scanned_experts():
     return descent_step(lambda p, x, y: jnp.mean((jax.lax.scan(layer, x, p)[0] - y) ** 2), placed(parameters, whole), rows, rows)
 
 
+def scanned_square_step(layer):
+    """`layer` of [batch, length, width] and a square weight."""
+    rows = examples(jnp.float32, BATCH, LENGTH, WIDTH)
+    weights = placed(np.full((LAYERS, WIDTH, WIDTH), .1, np.float32), whole)
+    return descent_step(lambda p, x, y: jnp.mean((jax.lax.scan(layer, x, p)[0] - y) ** 2), weights, rows, rows)
+
+
+@step
+def scanned_recurrent_layers():
+    """A loop over time within each layer adds up the gradient of its weight."""
+    def layer(x, w):
+        def turn(state, now):
+            state = jnp.tanh(state @ w + now)
+            return state, state
+
+        return jax.lax.scan(turn, x[:, 0], x.swapaxes(0, 1))[1].swapaxes(0, 1), None
+
+    return scanned_square_step(layer)
+
+
+@step
+def scanned_conditional_layers():
+    """Layers of two kinds, one with a loop over time, by a predicate of the weights; a gradient of one is zeros in the other."""
+    def recurrent(x, w):
+        return jax.lax.scan(lambda state, now: (jnp.tanh(state @ w + now),) * 2, x[:, 0], x.swapaxes(0, 1))[1].swapaxes(0, 1)
+
+    def layer(x, w):
+        x = jax.lax.cond(jnp.sum(w) > 0, lambda x: jnp.tanh(x @ w), lambda x: x, x)
+        return jax.lax.cond(jnp.sum(w) > 1, recurrent, lambda x, w: x + w[0], x, w), None
+
+    return scanned_square_step(layer)
+
+
 # --- what is not donated looks like examples
 def scanned_residual(p, x):
     return jax.lax.scan(lambda x, w: (x + jnp.tanh(x @ w), None), x, p)[0]

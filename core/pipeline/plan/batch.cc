@@ -11,12 +11,12 @@
 #include "core/analysis/parameter_pattern.h"
 #include "core/analysis/partitioned.h"
 #include "core/analysis/trip_count.h"
+#include "core/pipeline/plan/inner_sums.h"
 #include "core/pipeline/plan/shard_rows.h"
 #include "core/propagation/canonicalizer.h"
 #include "core/spmd/per_device_module.h"
 #include "core/transforms/cse.h"
 #include "core/transforms/rewriter.h"
-#include "core/transforms/while_loop_all_reduce_code_motion.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "ir/attribute_names.h"
@@ -338,7 +338,7 @@ Expected<void> Partition(Module& module, const BatchDims& batch, int64_t count,
 
 // What a partitioned module still needs to be the program of one micro-batch.
 void Settle(Module& module) {
-  MoveAllReducesOutOfLoops(module);
+  MoveSumsOut(module);
   SumInWideTypes(module);
   for (Instruction* x : module.entry()->parameters()) x->set_sharding(nullptr);
 }
@@ -354,10 +354,10 @@ bool Runs(const Computation* start, const Computation* computation) {
   return false;
 }
 
-// The loop of the entry that runs `computation`; null: none.
-const Instruction* LoopAround(const Module& module, const Computation* computation) {
+// The loop or conditional of the entry that runs `computation`; null: none.
+const Instruction* RunnerOf(const Module& module, const Computation* computation) {
   for (const Instruction* x : module.entry()->instructions()) {
-    if (x->opcode() != Opcode::kWhile) continue;
+    if (!IsControlFlow(x->opcode())) continue;
     for (const Computation* called : x->called()) {
       if (Runs(called, computation)) return x;
     }
@@ -380,11 +380,14 @@ Expected<void> CheckMixing(const Module& module, const BatchDims& batch) {
           x, "E-PIPELINE-003",
           fmt::format("examples of different micro-batches are mixed by '{}' ({}){}{}", x->name(),
                       OpcodeName(x->opcode()), cause.empty() ? "" : ": ", cause));
-      if (const Instruction* loop = LoopAround(module, computation)) {
+      const Instruction* runner = RunnerOf(module, computation);
+      if (runner != nullptr && runner->opcode() == Opcode::kWhile) {
         mixed.hint = fmt::format(
             "each turn of the loop '{}' needs it whole. If that loop adds up gradients over parts "
             "of the batch, take a step without it: --microbatches says into how many parts",
-            loop->name());
+            runner->name());
+      } else if (runner != nullptr) {
+        mixed.hint = fmt::format("a branch of '{}' needs it whole", runner->name());
       }
       if (batch.is_guessed) {
         mixed.hint += (mixed.hint.empty() ? "" : ". ") + GuessText(module, batch);

@@ -1,6 +1,8 @@
 #include "core/pipeline/plan/clone.h"
 
 #include <string>
+#include <unordered_map>
+#include <vector>
 
 namespace gshard::pipeline {
 
@@ -16,6 +18,18 @@ Instruction* CloneInto(Module& module, Computation* to, Instruction* x,
     x->set_name(other);
   }
   return module.Clone(to, x, operands, name);
+}
+
+Computation* CloneComputation(Module& module, const Computation& original) {
+  Computation* copy = module.AddComputation(original.name());
+  std::unordered_map<const Instruction*, Instruction*> value;
+  for (Instruction* x : original.instructions()) {
+    std::vector<Instruction*> operands;
+    for (Instruction* operand : x->operands()) operands.push_back(value.at(operand));
+    value[x] = CloneInto(module, copy, x, operands, /*take_name=*/false);
+  }
+  copy->set_root(value.at(original.root()));
+  return copy;
 }
 
 }  // namespace gshard::pipeline

@@ -13,6 +13,9 @@ namespace gshard::pipeline {
 Instruction* CloneInto(Module& module, Computation* to, Instruction* x,
                        std::span<Instruction* const> operands, bool take_name);
 
+// A copy whose instructions have new names; what it calls is shared.
+Computation* CloneComputation(Module& module, const Computation& original);
+
 }  // namespace gshard::pipeline
 
 #endif  // GSHARD_CORE_PIPELINE_PLAN_CLONE_H_
