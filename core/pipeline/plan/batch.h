@@ -12,9 +12,9 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/analysis/updates.h"
 #include "core/pipeline/plan/manual_regions.h"
 #include "core/pipeline/plan/options.h"
-#include "core/pipeline/plan/updates.h"
 #include "ir/module.h"
 
 namespace gshard::pipeline {

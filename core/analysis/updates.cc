@@ -1,4 +1,4 @@
-#include "core/pipeline/plan/updates.h"
+#include "core/analysis/updates.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -6,7 +6,7 @@
 #include "core/analysis/gradient_results.h"
 #include "ir/op_traits.h"
 
-namespace gshard::pipeline {
+namespace gshard {
 namespace {
 
 int64_t NumberOfParameter(const Instruction* parameter) {
@@ -163,4 +163,4 @@ Updates FindUpdates(const Module& module) {
   return updates;
 }
 
-}  // namespace gshard::pipeline
+}  // namespace gshard

@@ -1,6 +1,6 @@
 // What of a training step is state: weights, moments of an optimizer, averages of weights.
-#ifndef GSHARD_CORE_PIPELINE_PLAN_UPDATES_H_
-#define GSHARD_CORE_PIPELINE_PLAN_UPDATES_H_
+#ifndef GSHARD_CORE_ANALYSIS_UPDATES_H_
+#define GSHARD_CORE_ANALYSIS_UPDATES_H_
 
 #include <map>
 #include <unordered_set>
@@ -8,7 +8,7 @@
 
 #include "ir/module.h"
 
-namespace gshard::pipeline {
+namespace gshard {
 
 // The results of a module, one by one where its root is a tuple.
 std::vector<Instruction*> OutputsOf(const Computation& entry);
@@ -25,6 +25,6 @@ struct Updates {
 };
 Updates FindUpdates(const Module& module);
 
-}  // namespace gshard::pipeline
+}  // namespace gshard
 
-#endif  // GSHARD_CORE_PIPELINE_PLAN_UPDATES_H_
+#endif  // GSHARD_CORE_ANALYSIS_UPDATES_H_
