@@ -17,15 +17,13 @@
 #include "ir/dims.h"
 #include "ir/module.h"
 #include "ir/shardy_text.h"
+#include "ir/stablehlo/import/dim_specifications.h"
 #include "ir/stablehlo/import/locations.h"
 #include "ir/stablehlo/import/op_table.h"
 #include "ir/stablehlo/syntax/attribute.h"
 #include "ir/stablehlo/syntax/errors.h"
 
 namespace gshard::stablehlo {
-
-// Sizes that the user gives to dims: {"batch", 16}, or by place {"arg0:0", 16}.
-using DimSizes = std::map<std::string, int64_t, std::less<>>;
 
 class Importer {
  public:
@@ -161,6 +159,9 @@ class Importer {
   bool AddArgument(Function& function, size_t i, bool is_entry, const Shape* shape);
   bool ReadShardRecord(std::span<const NamedAttribute> attributes, Instruction* x);
   bool AddArgumentAliases(Function& function, size_t i, bool single_result);
+  // By argument and dim, as EvaluateDim takes them.
+  using SpecifiedDims = std::map<std::pair<size_t, int64_t>, std::string>;
+  bool ReadDimSpecifications(const Function& function, SpecifiedDims& dims);
   bool BindDynamicDims(Function& function);
   bool FinishEntry(Function& function, std::vector<Instruction*>& values);
   Computation* ConvertFunction(const Operation& op, Function& function,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "ir/integer_operation.h"
+#include "ir/ops/shape_rules.h"
 #include "ir/stablehlo/import/importer.h"
 
 namespace gshard::stablehlo {
@@ -167,9 +168,25 @@ bool Importer::ConstantDims(const Operation& op, size_t operand, std::vector<int
 }
 
 // A dim variable is what JAX passes as jax.global_constant; its value is the size of the argument
-// that the caller measures.
-bool Importer::BindDynamicDims(Function& function) {
-  std::map<std::pair<size_t, int64_t>, std::string> names;
+// that the caller measures. All other dims stand in the messages of shape assertions, which list
+// the arguments that have open dims.
+bool Importer::ReadDimSpecifications(const Function& function, SpecifiedDims& dims) {
+  std::vector<size_t> open;
+  for (size_t i = 0; i < function.body->arguments.size(); ++i) {
+    if (HasUnbounded(function.body->arguments[i].type)) open.push_back(i);
+  }
+  for (const Operation* op : function.body->operations) {
+    std::string message;
+    if (!String(*op, {"error_message"}, message)) return false;
+    const auto specified = SpecificationsIn(message);
+    if (specified.size() != open.size()) continue;
+    for (size_t k = 0; k < open.size(); ++k) {
+      for (size_t d = 0; d < specified[k].size(); ++d) {
+        dims[{open[k], static_cast<int64_t>(d)}] = specified[k][d];
+      }
+    }
+    break;
+  }
   for (const Operation* op : function.body->operations) {
     const OpRow* row = FindRow(op->name);
     if (row == nullptr || row->opcode != Opcode::kCall) continue;
@@ -191,27 +208,44 @@ bool Importer::BindDynamicDims(Function& function) {
       }
       int64_t dimension = 0;
       if (!Int(*size, {"dimension", "dim"}, dimension)) return false;
-      names[{size->operands[0]->index, dimension}] = name;
+      dims[{size->operands[0]->index, dimension}] = name;
+    }
+  }
+  return true;
+}
+
+bool Importer::BindDynamicDims(Function& function) {
+  SpecifiedDims specified;
+  if (!ReadDimSpecifications(function, specified)) return false;
+  const auto place_of = [&](size_t i, int64_t d) {
+    return fmt::format("{}:{}", function.body->arguments[i].name, d);
+  };
+  // What is given by place tells the size of its variable.
+  DimSizes sizes = given_dims_;
+  for (const auto& [place, specification] : specified) {
+    if (place.first >= function.body->arguments.size()) continue;
+    const auto given = given_dims_.find(place_of(place.first, place.second));
+    if (given != given_dims_.end() && IsDimVariable(specification)) {
+      sizes.emplace(specification, given->second);
     }
   }
   for (size_t i = 0; i < function.body->arguments.size(); ++i) {
     const Value& argument = function.body->arguments[i];
     for (int64_t d = 0; d < argument.type->rank(); ++d) {
       if (argument.type->dim(d) != Shape::kUnbounded) continue;
-      const std::string place = fmt::format("{}:{}", argument.name, d);
-      const auto named = names.find({i, d});
-      auto given = given_dims_.find(place);
-      if (given == given_dims_.end() && named != names.end()) {
-        given = given_dims_.find(named->second);
-      }
-      if (given != given_dims_.end()) {
-        dynamic_dims_[{&function, static_cast<int64_t>(i) * 64 + d}] = given->second;
+      const std::string& specification = specified[{i, d}];
+      std::string missing;
+      std::optional<int64_t> size = EvaluateDim(specification, sizes, &missing);
+      const auto given = given_dims_.find(place_of(i, d));
+      if (given != given_dims_.end()) size = given->second;
+      if (size && *size >= 0) {
+        dynamic_dims_[{&function, static_cast<int64_t>(i) * 64 + d}] = *size;
         continue;
       }
-      const std::string flag = named != names.end() ? named->second : place;
+      if (missing.empty()) missing = place_of(i, d);
       return errors_.Fail(ParseError::kShape, argument.source,
                           fmt::format("dim {} of '%{}' has no size", d, argument.name),
-                          fmt::format("give it one: --dim {}=16", flag));
+                          fmt::format("give it one: --dim {}=16", missing));
     }
   }
   return true;

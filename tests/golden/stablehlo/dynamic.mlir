@@ -170,3 +170,25 @@ module @loop {
 }
 // CHECK: f32[8] iota(), iota_dimension=0
 // CHECK: = (s32[], f32[8], s32[]) while(
+// -----
+// RUN: gshard-opt print %s --dim b=4 --dim arg2:0=6
+// Only the first argument's sizes are measured; what the message says of the others follows from the variables, of which one is
+// given by a place that it stands at.
+// CHECK: ENTRY %main (arg0: f32[4,3], arg1: f32[2], arg2: f32[6,9]) -> f32[4,3]
+func.func public @main(%arg0: tensor<?x3xf32>, %arg1: tensor<2xf32>, %arg2: tensor<?x?xf32>) -> tensor<?x3xf32> {
+  %c = stablehlo.constant dense<1> : tensor<i32>
+  %0 = stablehlo.get_dimension_size %arg0, dim = 0 : (tensor<?x3xf32>) -> tensor<i32>
+  %1 = stablehlo.compare GE, %0, %c, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  stablehlo.custom_call @shape_assertion(%1, %0) {error_message = "Using the following polymorphic shapes specifications: args[0].shape = (b, 3),args[2].shape = (s, 2*b + 1). Obtained dimension variables: 'b' = {0}."} : (tensor<i1>, tensor<i32>) -> ()
+  return %arg0 : tensor<?x3xf32>
+}
+// -----
+// RUN: gshard-opt print %s --dim b=4 2>&1
+// EXIT: 1
+// CHECK: error: dim 1 of '%arg1' has no size
+// CHECK: hint: give it one: --dim s=16
+func.func public @main(%arg0: tensor<?xf32>, %arg1: tensor<?x?xf32>) -> tensor<?xf32> {
+  %c = stablehlo.constant dense<true> : tensor<i1>
+  stablehlo.custom_call @shape_assertion(%c) {error_message = "Using the following polymorphic shapes specifications: args[0].shape = (b,),args[1].shape = (b, b + s). Obtained dimension variables: ."} : (tensor<i1>) -> ()
+  return %arg0 : tensor<?xf32>
+}
