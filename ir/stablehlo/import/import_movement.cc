@@ -1,6 +1,10 @@
 // Constants, broadcasts, reshapes, slices: operations that move data.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+#include <vector>
+
 #include "ir/stablehlo/import/converters.h"
 #include "ir/stablehlo/import/importer.h"
 #include "ir/stablehlo/syntax/lexer.h"
@@ -263,10 +267,54 @@ bool ConvertSlice(Importer& in, const Operation& op) {
   return in.EmitResults(op, Opcode::kSlice, in.Operands(op), attributes);
 }
 
+// The sizes of a slice whose start is computed, but whose limit is that start plus constants, in
+// steps of 1: a dynamic-slice. Nothing for any other.
+std::optional<std::vector<int64_t>> SizesFromComputedStart(Importer& in, const Operation& op) {
+  std::vector<int64_t> starts, sizes, strides;
+  const Operation* limit = op.operands[2]->definition;
+  if (in.ConstantIntegers(*op.operands[1], starts) || limit == nullptr ||
+      !limit->name.ends_with(".add") || limit->operands.size() != 2 ||
+      !in.ConstantIntegers(*op.operands[3], strides) ||
+      std::ranges::any_of(strides, [](int64_t stride) { return stride != 1; })) {
+    return std::nullopt;
+  }
+  const size_t at = limit->operands[0] == op.operands[1] ? 0 : 1;
+  const Shape* operand = in.Operand(op, 0)->shape();
+  if (limit->operands[at] != op.operands[1] ||
+      !in.ConstantIntegers(*limit->operands[1 - at], sizes) ||
+      static_cast<int64_t>(sizes.size()) != operand->rank() || strides.size() != sizes.size()) {
+    return std::nullopt;
+  }
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] < 0 || sizes[d] > operand->dim(static_cast<int64_t>(d))) return std::nullopt;
+  }
+  return sizes;
+}
+
+bool EmitDynamicSlice(Importer& in, const Operation& op, const std::vector<int64_t>& sizes) {
+  Instruction* starts = in.Operand(op, 1);
+  const DType dtype = starts->shape()->dtype();
+  std::vector<Instruction*> operands = {in.Operand(op, 0)};
+  for (int64_t d = 0; d < static_cast<int64_t>(sizes.size()); ++d) {
+    const std::vector<int64_t> begin = {d}, end = {d + 1}, step = {1};
+    Instruction* one[] = {in.Emit(
+        op, Opcode::kSlice, {&starts, 1},
+        SliceAttributes{in.arena().Copy(begin), in.arena().Copy(end), in.arena().Copy(step)},
+        in.context().Array(dtype, step))};
+    operands.push_back(in.Emit(op, Opcode::kReshape, one, ReshapeAttributes{},
+                               in.context().Array(dtype, {})));
+  }
+  return in.Define(op, 0,
+                   in.Emit(op, Opcode::kDynamicSlice, operands,
+                           DynamicSliceAttributes{in.arena().Copy(sizes)},
+                           in.context().Array(in.Operand(op, 0)->shape()->dtype(), sizes)));
+}
+
 bool ConvertRealDynamicSlice(Importer& in, const Operation& op) {
   std::vector<int64_t> starts, limits, strides;
-  if (!in.WantOperands(op, 4) || !in.WantResults(op, 1) || !in.ConstantDims(op, 1, starts) ||
-      !in.ConstantDims(op, 2, limits) || !in.ConstantDims(op, 3, strides)) {
+  if (!in.WantOperands(op, 4) || !in.WantResults(op, 1)) return false;
+  if (const auto sizes = SizesFromComputedStart(in, op)) return EmitDynamicSlice(in, op, *sizes);
+  if (!in.ConstantDims(op, 1, starts) || !in.ConstantDims(op, 2, limits) || !in.ConstantDims(op, 3, strides)) {
     return false;
   }
   const Shape* operand = in.Operand(op, 0)->shape();

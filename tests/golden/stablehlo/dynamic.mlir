@@ -192,3 +192,28 @@ func.func public @main(%arg0: tensor<?xf32>, %arg1: tensor<?x?xf32>) -> tensor<?
   stablehlo.custom_call @shape_assertion(%c) {error_message = "Using the following polymorphic shapes specifications: args[0].shape = (b,),args[1].shape = (b, b + s). Obtained dimension variables: ."} : (tensor<i1>) -> ()
   return %arg0 : tensor<?xf32>
 }
+// -----
+// RUN: gshard-opt print %s --dim x:0=6
+// A slice that starts where the program computes, of sizes that are known, is a dynamic-slice.
+// CHECK: ROOT %real_dynamic_slice.{{[0-9]+}} = f32[1,8] dynamic-slice(%x, %{{\S+}}, %{{\S+}}), dynamic_slice_sizes={1,8}
+func.func @main(%x: tensor<?x8xf32>, %i: tensor<i32>) -> tensor<1x8xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<1xi32>
+  %sizes = stablehlo.constant dense<[1, 8]> : tensor<2xi32>
+  %ones = stablehlo.constant dense<1> : tensor<2xi32>
+  %0 = stablehlo.reshape %i : (tensor<i32>) -> tensor<1xi32>
+  %1 = stablehlo.concatenate %0, %zero, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+  %2 = stablehlo.add %1, %sizes : tensor<2xi32>
+  %3 = stablehlo.real_dynamic_slice %x, %1, %2, %ones : (tensor<?x8xf32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<1x8xf32>
+  return %3 : tensor<1x8xf32>
+}
+// -----
+// RUN: gshard-opt print %s --dim x:0=6
+// Other limits of a computed start are not known, nor are they in steps.
+func.func @main(%x: tensor<?xf32>, %i: tensor<1xi32>) -> tensor<1xf32> {
+  %one = stablehlo.constant dense<1> : tensor<1xi32>
+  %two = stablehlo.constant dense<2> : tensor<1xi32>
+  %0 = stablehlo.add %i, %two : tensor<1xi32>
+  // EXPECT-ERROR@+1: the shape of this stablehlo.real_dynamic_slice depends on '%i', which is not known before the program runs
+  %1 = stablehlo.real_dynamic_slice %x, %i, %0, %two : (tensor<?xf32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<1xf32>
+  return %1 : tensor<1xf32>
+}
