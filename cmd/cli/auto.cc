@@ -201,6 +201,7 @@ void AddPlanFlags(const Command& command, AutoFlags& flags) {
 void AddAutoFlags(const Command& command, AutoFlags& flags) {
   command.Add("IN", flags.input, "HLO or StableHLO text; - is standard input (required)",
               {.type = "FILE", .required = true});
+  AddReadFlags(command);
   command.Add("--mesh", flags.mesh,
               "Mesh axes, major first: data=8,model=4 (required without --devices)",
               {.type = "AXES"});

@@ -276,6 +276,7 @@ void AddFlags(const Command& command, CostSweepFlags& flags) {
   command.Add("IN", flags.input,
               "HLO or StableHLO text, sharded or not; - is standard input (required)",
               {.type = "FILE", .required = true});
+  AddReadFlags(command);
   command.Add("--mesh", flags.mesh,
               "Sizes of each axis, major first; 2..64 means the powers of two. Axes of IN's mesh "
               "take them by name, if none is named in order; others keep theirs (required without "

@@ -86,6 +86,10 @@ void AddInputFlags(const Command& command, std::string& input, int64_t& num_part
               {.type = "FILE", .required = true});
   command.Add("-n,--num-partitions", num_partitions, "Number of devices (default: the module's)",
               {.type = "N", .between = {{1, 1 << 20}}});
+  AddReadFlags(command);
+}
+
+void AddReadFlags(const Command& command) {
   command.Add(
       "--dim", DimFlags(),
       "Size of a dim that a shape-polymorphic StableHLO program leaves open, by its variable "

@@ -37,6 +37,8 @@ void ReportWarnings(std::span<const Diagnostic> diagnostics);
 
 // Adds IN, --num-partitions, --dim and --module.
 void AddInputFlags(const Command& command, std::string& input, int64_t& num_partitions);
+// Adds --dim and --module, which ReadModule takes.
+void AddReadFlags(const Command& command);
 // What the command line says about reading programs. Throws FlagError.
 InputOptions CommandInputOptions();
 

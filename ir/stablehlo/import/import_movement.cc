@@ -301,20 +301,21 @@ bool EmitDynamicSlice(Importer& in, const Operation& op, const std::vector<int64
         op, Opcode::kSlice, {&starts, 1},
         SliceAttributes{in.arena().Copy(begin), in.arena().Copy(end), in.arena().Copy(step)},
         in.context().Array(dtype, step))};
-    operands.push_back(in.Emit(op, Opcode::kReshape, one, ReshapeAttributes{},
-                               in.context().Array(dtype, {})));
+    operands.push_back(
+        in.Emit(op, Opcode::kReshape, one, ReshapeAttributes{}, in.context().Array(dtype, {})));
   }
-  return in.Define(op, 0,
-                   in.Emit(op, Opcode::kDynamicSlice, operands,
-                           DynamicSliceAttributes{in.arena().Copy(sizes)},
-                           in.context().Array(in.Operand(op, 0)->shape()->dtype(), sizes)));
+  return in.Define(
+      op, 0,
+      in.Emit(op, Opcode::kDynamicSlice, operands, DynamicSliceAttributes{in.arena().Copy(sizes)},
+              in.context().Array(in.Operand(op, 0)->shape()->dtype(), sizes)));
 }
 
 bool ConvertRealDynamicSlice(Importer& in, const Operation& op) {
   std::vector<int64_t> starts, limits, strides;
   if (!in.WantOperands(op, 4) || !in.WantResults(op, 1)) return false;
   if (const auto sizes = SizesFromComputedStart(in, op)) return EmitDynamicSlice(in, op, *sizes);
-  if (!in.ConstantDims(op, 1, starts) || !in.ConstantDims(op, 2, limits) || !in.ConstantDims(op, 3, strides)) {
+  if (!in.ConstantDims(op, 1, starts) || !in.ConstantDims(op, 2, limits) ||
+      !in.ConstantDims(op, 3, strides)) {
     return false;
   }
   const Shape* operand = in.Operand(op, 0)->shape();
