@@ -19,12 +19,15 @@ std::string_view NameOf(Opcode opcode) {
 }
 
 // Operands and result of one type: `op %a, %b : T`; else `op %a, %b : (A, B) -> C`. A select has
-// the predicate's type besides, even where it selects predicates.
+// the predicate's type besides, even where it selects predicates; a bitcast_convert has both types
+// even where it changes none.
 std::string TypesOf(const ModuleWriter& w, const Instruction* x) {
   const bool same = std::ranges::all_of(x->operands(), [&](const Instruction* operand) {
     return operand->shape()->bare() == x->shape()->bare();
   });
-  return same && x->opcode() != Opcode::kSelect ? w.Type(x->shape()) : w.FunctionType(x);
+  const bool is_short =
+      same && x->opcode() != Opcode::kSelect && x->opcode() != Opcode::kBitcastConvert;
+  return is_short ? w.Type(x->shape()) : w.FunctionType(x);
 }
 
 bool WriteCompare(ModuleWriter& w, const Instruction* x) {
