@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/cpu/io/positive_inputs.h"
 #include "backends/cpu/result_files.h"
 #include "backends/cpu/run/workers.h"
 #include "core/analysis/index_inputs.h"
@@ -91,6 +92,7 @@ Expected<PreparedRun> PrepareRun(std::unique_ptr<Module> module, std::unique_ptr
   prepared.inputs = GSHARD_TRY(OpenInputs(*module, options));
   const Module& meant = given != nullptr ? *given : *module;
   prepared.inputs->SetIndexInputs(FindIndexInputs(meant, meant.DeviceCount()));
+  prepared.inputs->SetPositiveInputs(FindPositiveInputs(meant));
   prepared.programs = GSHARD_TRY(
       MakeMeshPrograms(std::move(module), std::move(given), options, *prepared.inputs, capacities));
   prepared.mesh = MeshOptions(options, prepared.programs);

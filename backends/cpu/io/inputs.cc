@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "backends/cpu/arrays/fill.h"
+#include "ir/dims.h"
 #include "ir/literal.h"
 #include "ir/sharding_algebra.h"
 #include "ir/try.h"
@@ -128,7 +129,8 @@ Expected<void> GlobalArray::ReadBox(std::span<const int64_t> start, std::span<co
       if (IsRandom() && indices != nullptr) {
         indices->Fill(seed, stream, draw, flat, length, to);
       } else if (IsRandom()) {
-        FillRandom(dtype, static_cast<int64_t>(dims.size()), seed, stream, flat, length, to);
+        const int64_t rank = is_positive ? 1 : static_cast<int64_t>(dims.size());
+        FillRandom(dtype, rank, seed, stream, flat, length, to);
       } else if (!reader) {
         std::memcpy(to, data.data() + begin, length_bytes);
       } else if (!reader->Read(stored.begin + begin, {to, length_bytes})) {
@@ -227,9 +229,11 @@ Expected<std::optional<std::vector<int64_t>>> Inputs::FileDims(const ParameterLe
   return std::move(header.dims);
 }
 
-// `array`, if it is random, with what it indexes.
-GlobalArray Inputs::WithIndices(GlobalArray array, size_t k) const {
+// `array`, if it is random, with what it is used for: what it indexes, or that it is positive.
+GlobalArray Inputs::WithUse(GlobalArray array, size_t k) const {
   if (!array.IsRandom()) return array;
+  array.is_positive =
+      array.dims.size() == 1 || Contains(positive_inputs_, static_cast<int64_t>(k));
   const auto found = std::ranges::find(index_inputs_, static_cast<int64_t>(k), &IndexInput::leaf);
   if (found == index_inputs_.end()) return array;
   array.indices = std::make_shared<IndexValues>(*found, array.dtype, array.dims);
@@ -242,14 +246,14 @@ Expected<GlobalArray> Inputs::Load(const ParameterLeaf& leaf, size_t k,
                                    std::span<const int64_t> local_dims, bool exact,
                                    const DeviceGrid& grid, InputForm* form) const {
   *form = InputForm::kWhole;
-  if (k < arrays_.size()) return WithIndices(arrays_[k], k);
+  if (k < arrays_.size()) return WithUse(arrays_[k], k);
   GlobalArray array;
   array.dtype = leaf.shape->dtype();
   array.dims.assign(dims.begin(), dims.end());
   array.seed = seed_;
   array.stream = k;
   const std::string name = NameOf(leaf, k);
-  if (name.empty()) return WithIndices(std::move(array), k);
+  if (name.empty()) return WithUse(std::move(array), k);
   auto header = GSHARD_TRY(file_->Header(name));
   std::vector<int64_t> per_device{grid.device_count()}, per_replica{grid.replicas};
   per_device.insert(per_device.end(), local_dims.begin(), local_dims.end());

@@ -42,6 +42,8 @@ struct GlobalArray {
   // Of random integers that index something; null: as FillRandom has it.
   std::shared_ptr<const IndexValues> indices;
   int64_t draw = 0;            // of `indices`
+  // Random floats are positive, as FillRandom has those of arrays of rank 1.
+  bool is_positive = false;
   std::string converted_from;  // NumPy's name of the file's type, where that is not `dtype`
 
   bool IsRandom() const { return data.empty() && stored.file == nullptr; }
@@ -69,7 +71,9 @@ class Inputs {
   // partitioned.
   void SetIndexInputs(std::vector<IndexInput> inputs) { index_inputs_ = std::move(inputs); }
   const std::vector<IndexInput>& index_inputs() const { return index_inputs_; }
-  // Which draw of them Load takes from now on: 0 first.
+  // Leaves whose random values have to be positive (positive_inputs.h).
+  void SetPositiveInputs(std::vector<int64_t> leaves) { positive_inputs_ = std::move(leaves); }
+  // Which draw of indices Load takes from now on: 0 first.
   void set_draw(int64_t draw) { draw_ = draw; }
 
   // Leaf `k` as an array of `dims`, or, where a file has it so, of [replicas] + `dims` or
@@ -86,11 +90,12 @@ class Inputs {
 
  private:
   std::string NameOf(const ParameterLeaf& leaf, size_t k) const;
-  GlobalArray WithIndices(GlobalArray array, size_t k) const;
+  GlobalArray WithUse(GlobalArray array, size_t k) const;
   std::string path_;
   std::unique_ptr<NpzReader> file_;
   std::vector<GlobalArray> arrays_;
   std::vector<IndexInput> index_inputs_;
+  std::vector<int64_t> positive_inputs_;
   int64_t draw_ = 0;
   uint64_t seed_ = 0;
 };

@@ -10,15 +10,15 @@ namespace {
 constexpr size_t kMaxNamesListed = 4;
 
 // FillRandom's in words.
-std::string RandomValues(const Shape* shape) {
-  switch (ClassOf(shape->dtype())) {
+std::string RandomValues(const GlobalArray& array) {
+  switch (ClassOf(array.dtype)) {
     case DTypeClass::kPredicate:
       return "fair";
     case DTypeClass::kSigned:
     case DTypeClass::kUnsigned:
       return "uniform in 0..3";
     default:
-      return shape->rank() == 1 ? "|normal, deviation 0.1| + 0.5" : "normal, deviation 0.1";
+      return array.is_positive ? "|normal, deviation 0.1| + 0.5" : "normal, deviation 0.1";
   }
 }
 
@@ -92,7 +92,7 @@ InputSummary SummarizeInputs(std::span<const ParameterLeaf> leaves,
     if (arrays[k].IsRandom()) {
       InputSummary::Random& random = summary.random.emplace_back();
       random.name = name;
-      random.values = RandomValues(leaves[k].shape);
+      random.values = RandomValues(arrays[k]);
       if (arrays[k].indices != nullptr) DescribeIndices(arrays[k], random);
     }
     if (!arrays[k].converted_from.empty()) {
