@@ -23,7 +23,7 @@
 
 #include "core/analysis/attention/module_attention.h"
 #include "core/analysis/host_memory.h"
-#include "core/analysis/rounded_values.h"
+#include "core/analysis/kernels/rounded_values.h"
 #include "ir/computation.h"
 #include "ir/traversal.h"
 

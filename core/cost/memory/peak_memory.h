@@ -37,7 +37,7 @@ struct LiveBuffer {
   const Shape* shape = nullptr;              // of that leaf
   int64_t bytes = 0;
   BufferClass kind = BufferClass::kTemporary;
-  bool is_rounded = false;  // kept as bf16 (core/analysis/rounded_values.h)
+  bool is_rounded = false;  // kept as bf16 (core/analysis/kernels/rounded_values.h)
   // By DescribeTensors (global_tensors.h), where known: the tensor that `shape` is a tile of.
   const Shape* global_shape = nullptr;
   const Sharding* sharding = nullptr;

@@ -11,17 +11,17 @@ namespace gshard::pipeline {
 namespace {
 
 // A weight that a stage uses.
-struct Use {
+struct WeightUse {
   uint32_t id;  // of the weight
   uint32_t stage;
   const Instruction* weight;
-  auto operator<=>(const Use& other) const = default;
+  auto operator<=>(const WeightUse& other) const = default;
 };
 
 // Each once, those of a weight side by side.
-std::vector<Use> UsesOfWeights(const Module& module, const LayerGraph& layers,
+std::vector<WeightUse> UsesOfWeights(const Module& module, const LayerGraph& layers,
                                const std::vector<int64_t>& first) {
-  std::vector<Use> uses;
+  std::vector<WeightUse> uses;
   for (const Instruction* x : module.entry()->instructions()) {
     if (!layers.IsPlaced(x) || layers.LayerOf(x) < 0) continue;
     for (Instruction* operand : x->operands()) {
@@ -47,7 +47,7 @@ double CopySeconds(const Shape* shape, const Chip& chip) {
 std::vector<double> UnlikeWeightSeconds(const Module& module, const LayerGraph& layers,
                                         const std::vector<int64_t>& first,
                                         const PipelineOptions& options) {
-  const std::vector<Use> uses = UsesOfWeights(module, layers, first);
+  const std::vector<WeightUse> uses = UsesOfWeights(module, layers, first);
   std::vector<std::map<const Shape*, int64_t>> counts(first.size());
   std::map<const Shape*, int64_t> alike;  // as many as more than half of the stages have
   for (size_t begin = 0, end = 0; begin < uses.size(); begin = end) {

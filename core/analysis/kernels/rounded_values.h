@@ -9,8 +9,8 @@
 // compiled for TPU v5e do. Values that something else reads, arguments, results, what collectives
 // move, what elementwise operations make, and copies that no loop is given (which layouts may
 // spare) stay as they are. Looked through: reshapes, further transposes, slices.
-#ifndef GSHARD_CORE_ANALYSIS_ROUNDED_VALUES_H_
-#define GSHARD_CORE_ANALYSIS_ROUNDED_VALUES_H_
+#ifndef GSHARD_CORE_ANALYSIS_KERNELS_ROUNDED_VALUES_H_
+#define GSHARD_CORE_ANALYSIS_KERNELS_ROUNDED_VALUES_H_
 
 #include <unordered_set>
 
@@ -38,4 +38,4 @@ class RoundedValues {
 
 }  // namespace gshard
 
-#endif  // GSHARD_CORE_ANALYSIS_ROUNDED_VALUES_H_
+#endif  // GSHARD_CORE_ANALYSIS_KERNELS_ROUNDED_VALUES_H_

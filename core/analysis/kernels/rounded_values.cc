@@ -1,6 +1,6 @@
 // Follows copies to those who read them. See rounded_values.h.
 
-#include "core/analysis/rounded_values.h"
+#include "core/analysis/kernels/rounded_values.h"
 
 #include <algorithm>
 #include <vector>
