@@ -20,7 +20,7 @@ struct WeightUse {
 
 // Each once, those of a weight side by side.
 std::vector<WeightUse> UsesOfWeights(const Module& module, const LayerGraph& layers,
-                               const std::vector<int64_t>& first) {
+                                     const std::vector<int64_t>& first) {
   std::vector<WeightUse> uses;
   for (const Instruction* x : module.entry()->instructions()) {
     if (!layers.IsPlaced(x) || layers.LayerOf(x) < 0) continue;
