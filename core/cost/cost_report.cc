@@ -365,12 +365,13 @@ MemoryOptions MemoryOptionsOf(const Chip& chip) {
   MemoryOptions options;
   options.fusion = FusionOptionsOf(chip);
   options.rounds_dot_operands = chip.RoundsDotOperands();
-  options.all_reduces_in_place = chip.compiler == Chip::Compiler::kTpu;
   options.fast_memory_bytes = chip.fast_memory_bytes;
-  options.host_copies_start_early = options.all_reduces_in_place;
-  options.donations_wait = options.all_reduces_in_place;
-  if (options.all_reduces_in_place)
+  if (options.fusion.for_tpu) {
+    options.all_reduces_in_place = true;
+    options.host_copies_start_early = true;
+    options.donations_wait = true;
     options.tiling = chip.overlaps_collectives ? Tiling::kTpu : Tiling::kTpuV3;
+  }
   if (chip.all_reduce_combine_bytes > 0) options.combine_bytes = chip.all_reduce_combine_bytes;
   return options;
 }

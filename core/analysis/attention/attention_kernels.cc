@@ -199,9 +199,8 @@ class Region {
            (x->opcode() == Opcode::kBroadcast && x->operand(0)->shape()->element_count() == 1);
   }
 
-  bool IsScoreSized(const Shape* shape) const {
-    const int64_t elements = shape->element_count();
-    return elements == elements_ || (elements == sink_elements_ && sink_elements_ > 0);
+  bool HasScores(const Instruction* x) const {
+    return IsScoreSized(*x->shape(), elements_, sink_elements_);
   }
 
   // Are scores given a few columns more, or rid of them? A sink is joined to the scores before the
@@ -226,7 +225,7 @@ class Region {
   }
 
   bool IsOfScores(const Instruction* x) {
-    return (KeepsElements(x) && IsScoreSized(x->shape())) || ChangesColumns(x);
+    return (KeepsElements(x) && HasScores(x)) || ChangesColumns(x);
   }
 
   void ExpandToUsers(const Instruction* x) {
@@ -260,7 +259,7 @@ class Region {
       return;
     }
     if (user->opcode() == Opcode::kBroadcast) {
-      if (IsScoreSized(user->shape())) {
+      if (HasScores(user)) {
         has_row_broadcast_ = true;
         AddScores(user);
       } else if (user->shape()->element_count() == user->operand(0)->shape()->element_count()) {
@@ -297,8 +296,7 @@ class Region {
   void ExpandToOperands(const Instruction* x) {
     if (IsBatchedDot(x)) return;
     for (const Instruction* operand : x->operands()) {
-      if (scores_.Has(operand) || !operand->shape()->IsArray() ||
-          !IsScoreSized(operand->shape())) {
+      if (scores_.Has(operand) || !operand->shape()->IsArray() || !HasScores(operand)) {
         continue;
       }
       if (IsBatchedDot(operand)) {

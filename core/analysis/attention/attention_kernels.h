@@ -23,6 +23,13 @@
 
 namespace gshard {
 
+// Is an array of this shape as large as the scores, with the columns of a sink (0: they have none)
+// or without?
+inline bool IsScoreSized(const Shape& shape, int64_t score_elements, int64_t sink_elements) {
+  const int64_t elements = shape.element_count();
+  return elements == score_elements || (elements == sink_elements && sink_elements > 0);
+}
+
 struct AttentionKernel {
   std::vector<const Instruction*> members;  // in text order; values that only they use are free
   // Of the members, those that store scores for the backward pass or load them back: a kernel that
@@ -36,10 +43,8 @@ struct AttentionKernel {
   int64_t row_elements = 0;
   int64_t sink_elements = 0;  // of the scores with a sink's columns, if there is one
 
-  // Is an array of this shape as large as the scores, with the sink's columns or without?
   bool HasScores(const Shape& shape) const {
-    const int64_t elements = shape.element_count();
-    return elements == score_elements || (elements == sink_elements && sink_elements > 0);
+    return IsScoreSized(shape, score_elements, sink_elements);
   }
 };
 

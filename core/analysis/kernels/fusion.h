@@ -30,15 +30,15 @@
 namespace gshard {
 
 struct FusionOptions {
-  // As XLA's compiler for TPUs. The matrix unit takes elementwise producers and consumers, and casts
-  // weights itself (libraries, as GPUs and CPUs call them, take layouts only). What a chain of
-  // elementwise operations starts at counts as what its value is made of, not the values on the
+  // As XLA's compiler for TPUs. The matrix unit takes elementwise producers and consumers, and
+  // casts weights itself (libraries, as GPUs and CPUs call them, take layouts only). What a chain
+  // of elementwise operations starts at counts as what its value is made of, not the values on the
   // way. What is in memory anyway is written by the first kernel that computes with it. Gathers and
   // scatters are kernels of their own, which read and write memory.
   bool for_tpu = false;
-  // A dot's kernel also runs the elementwise chain behind it where several kernels need its end (TPU
-  // v4 and later): f32 scores are in memory. False: each of them runs the chain, which starts at
-  // what the dot makes: bf16 scores (docs/against_tpu.md, "TPU v3").
+  // A dot's kernel also runs the elementwise chain behind it where several kernels need its end
+  // (TPU v4 and later): f32 scores are in memory. False: each of them runs the chain, which starts
+  // at what the dot makes: bf16 scores (docs/against_tpu.md, "TPU v3").
   bool dots_write_chains = false;
   // Slices, gathers, transposes, pads, .. run in the kernel that uses them.
   bool fuses_movement = false;
