@@ -184,6 +184,23 @@ Diagnostic Module::ErrorAt(const Instruction* instruction, std::string code,
   return ErrorAt(instruction->source(), std::move(code), std::move(message));
 }
 
+Module& Module::operator=(Module&& other) noexcept {
+  name_ = std::move(other.name_);
+  context_ = std::move(other.context_);
+  source_ = std::move(other.source_);
+  storage_ = std::move(other.storage_);
+  header_ = std::move(other.header_);
+  debug_tables_ = other.debug_tables_;
+  computations_ = std::move(other.computations_);
+  entry_ = other.entry_;
+  next_id_ = other.next_id_;
+  largest_channel_id_ = other.largest_channel_id_;
+  instruction_names_ = std::move(other.instruction_names_);
+  computation_names_ = std::move(other.computation_names_);
+  for (Computation& computation : storage_->computations) computation.module_ = this;
+  return *this;
+}
+
 std::unique_ptr<Module> Module::Clone() const {
   auto copy = std::make_unique<Module>(name_, context_);
   copy->source_ = source_;

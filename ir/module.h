@@ -60,6 +60,9 @@ class Module {
   ~Module();
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
+  // Takes what `other` has, such as a changed clone of this module. What this module had is gone;
+  // instructions and computations of `other` stay where they are.
+  Module& operator=(Module&& other) noexcept;
 
   const std::string& name() const { return name_; }
   void set_name(std::string name) { name_ = std::move(name); }

@@ -141,7 +141,9 @@ int RunAuto(const AutoFlags& flags) {
   if (flags.mesh.empty() == (flags.devices == 0)) {
     throw FlagError("--mesh", "either it or --devices is required");
   }
-  const autoshard::AutoOptions options = AutoOptionsOf(flags, *std::move(chip));
+  autoshard::AutoOptions options = AutoOptionsOf(flags, *std::move(chip));
+  KnownMaskedShares masked_shares;
+  options.pricing.cost.masked_shares = &masked_shares;
   auto module = ReadModule(flags.input);
   if (!module) return ReportError(module.error());
   const bool spells_attention_out = SpellsAttentionOut(**module);

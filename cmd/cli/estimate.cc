@@ -160,6 +160,7 @@ Expected<Estimate> EstimateModule(std::unique_ptr<Module> module, const Chip& ch
   estimate.diagnostics = std::move(program->diagnostics);
   Expected<CostReport> report = ReportCost(*program, chip, cost);
   if (!report) return Fail(std::move(report.error()));
+  TellAttentionAsWritten(*program->module, chip, cost, *report);
   estimate.module = std::move(program->module);
   estimate.report = std::move(*report);
   estimate.report.propagation = ModeName(program->propagated_as);

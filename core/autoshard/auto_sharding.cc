@@ -30,29 +30,29 @@ class AutoSharding {
       : options_(options), prepared_(std::move(prepared)) {}
 
   Expected<AutoResult> Run() {
-    auto pricer = PlanPricer::Make(prepared_.text, prepared_.written, options_.pricing);
+    auto pricer =
+        PlanPricer::Make(prepared_.text, prepared_.written, options_.mesh, options_.pricing);
     if (!pricer) return Fail(std::move(pricer.error()));
     pricer_ = std::move(*pricer);
-    const auto& written = pricer_->written();
-    const bool has_written =
-        std::ranges::any_of(written, [](const Sharding* x) { return x != nullptr; });
-    space_.emplace(pricer_->module(), written, options_.mesh);
-    rules_.emplace(pricer_->module(), *space_);
+    rules_.emplace(pricer_->module(), pricer_->space());
     if (auto bound = FindBound(); !bound) return Fail(std::move(bound.error()));
     SearchOptions search;
     search.limit_bytes = options_.limit_bytes;
     search.evaluations = EvaluationLimit(pricer_->module(), options_);
     search.zero = options_.zero;
     search.enough_s = options_.within > 0 ? result_.bound_s * (1 + options_.within) : 0;
-    auto found = SearchPlans(*pricer_, *space_, has_written, search);
+    auto found = SearchPlans(*pricer_, search);
     if (!found) return Fail(std::move(found.error()));
     result_.module = pricer_->module().name();
     result_.chip = options_.pricing.chip.name;
     result_.devices = pricer_->module().DeviceCount();
     result_.limit_bytes = options_.limit_bytes;
-    auto added = AddPlans(Choose(*found), false);
-    if (added && options_.remat) added = AddPlans(FasterOver(found->plans), true);
-    if (!added) return Fail(std::move(added.error()));
+    std::vector<Chosen> chosen;
+    for (const PricedPlan* plan : Choose(*found)) chosen.push_back({plan, false});
+    if (options_.remat) {
+      for (const PricedPlan* plan : FasterOver(found->plans)) chosen.push_back({plan, true});
+    }
+    if (auto added = AddPlans(chosen); !added) return Fail(std::move(added.error()));
     TellWritten();
     Finish(*found);
     return std::move(result_);
@@ -137,19 +137,28 @@ class AutoSharding {
     return TextAndFigures{std::move(text), std::move(*figures)};
   }
 
-  Expected<void> AddPlans(const std::vector<const PricedPlan*>& plans, bool remat) {
+  // A plan to be told: as it is, or fitted to the limit.
+  struct Chosen {
+    const PricedPlan* plan;
+    bool remat;
+  };
+
+  Expected<void> AddPlans(const std::vector<Chosen>& chosen) {
     std::vector<std::string> texts;
-    for (const PricedPlan* plan : plans) {
-      auto module = pricer_->Apply(*space_, plan->plan);
+    for (const Chosen& one : chosen) {
+      auto module = pricer_->Apply(one.plan->plan);
       if (!module) return Fail(std::move(module.error()));
       texts.push_back(PrintModule(**module));
     }
-    std::vector<std::optional<Expected<TextAndFigures>>> told(plans.size());
-    ParallelFor(plans.size(), ThreadsOrCores(options_.pricing.threads),
-                [&](size_t i, size_t) { told[i] = Tell(std::move(texts[i]), remat); });
-    for (size_t i = 0; i < plans.size(); ++i) {
+    std::vector<std::optional<Expected<TextAndFigures>>> told(chosen.size());
+    const auto tell = [&](size_t from_the_end, size_t) {  // what takes long first
+      const size_t i = chosen.size() - 1 - from_the_end;
+      told[i] = Tell(std::move(texts[i]), chosen[i].remat);
+    };
+    ParallelFor(chosen.size(), ThreadsOrCores(options_.pricing.threads), tell);
+    for (size_t i = 0; i < chosen.size(); ++i) {
       if (!*told[i]) return Fail(std::move(told[i]->error()));
-      AddPlan(*plans[i], remat, *std::move(*told[i]));
+      AddPlan(*chosen[i].plan, chosen[i].remat, *std::move(*told[i]));
     }
     return {};
   }
@@ -195,11 +204,11 @@ class AutoSharding {
   std::vector<const PricedPlan*> FasterOver(const std::vector<PricedPlan>& plans) const {
     if (options_.limit_bytes == 0) return {};
     std::vector<const PricedPlan*> over, chosen;
-    const AutoPlan& best = result_.plans[0];
+    const StepFigures& best = plans[0].figures.step;
     for (const PricedPlan& plan : plans) {
       const StepFigures& step = plan.figures.step;
       const bool is_near = !Fits(step.peak_bytes) && step.peak_bytes < 2 * options_.limit_bytes;
-      const bool is_faster = !best.fits || step.step_time_s < best.step_time_s;
+      const bool is_faster = !Fits(best.peak_bytes) || step.step_time_s < best.step_time_s;
       if (is_near && is_faster && plan.figures.returns_state_alike) over.push_back(&plan);
     }
     std::stable_sort(over.begin(), over.end(), [](const PricedPlan* a, const PricedPlan* b) {
@@ -249,8 +258,9 @@ class AutoSharding {
   }
 
   std::string SearchedInWords(const SearchResult& found) const {
+    const PlanSpace& space = pricer_->space();
     std::string text = fmt::format("{} names of dims, {} groups of tensors; ",
-                                   space_->cuttable_names().size(), space_->groups().size());
+                                   space.cuttable_names().size(), space.groups().size());
     if (found.is_exhaustive) {
       text += "every plan that cuts each group by itself was priced: this is the best of them";
     } else if (found.names_exhausted) {
@@ -275,9 +285,9 @@ class AutoSharding {
     } else if (found.is_cut_short && !found.is_settled) {
       text += "; the limit on evaluations ended the search: more may find better plans";
     }
-    if (space_->shortened_groups() > 0) {
+    if (space.shortened_groups() > 0) {
       text += fmt::format("; of {} groups only the 64 cuts into most parts were tried",
-                          space_->shortened_groups());
+                          space.shortened_groups());
     }
     return text;
   }
@@ -285,7 +295,6 @@ class AutoSharding {
   const AutoOptions& options_;
   const PreparedProgram prepared_;
   std::unique_ptr<PlanPricer> pricer_;
-  std::optional<PlanSpace> space_;
   std::optional<PlanRules> rules_;
   AutoResult result_;
   std::vector<std::string> texts_;  // of result_.plans

@@ -62,7 +62,7 @@ struct PlanPricer::Reading {
 };
 
 PlanPricer::PlanPricer(PricingOptions options) : options_(std::move(options)) {
-  options_.cost.masked_shares = &masked_shares_;
+  if (options_.cost.masked_shares == nullptr) options_.cost.masked_shares = &masked_shares_;
 }
 PlanPricer::~PlanPricer() = default;
 
@@ -96,6 +96,7 @@ std::vector<const Sharding*> AnnotationsBeside(const Module& module, const Modul
 
 Expected<std::unique_ptr<PlanPricer>> PlanPricer::Make(const std::string& text,
                                                        const std::string& written,
+                                                       const std::vector<MeshAxis>& mesh,
                                                        PricingOptions options) {
   std::unique_ptr<PlanPricer> pricer(new PlanPricer(std::move(options)));
   const auto source = SourceText::FromString("plan", text);
@@ -117,6 +118,10 @@ Expected<std::unique_ptr<PlanPricer>> PlanPricer::Make(const std::string& text,
     }
     pricer->readings_.push_back(std::move(reading));
   }
+  pricer->space_.emplace(pricer->module(), pricer->written(), mesh);
+  pricer->threads_.emplace(static_cast<size_t>(threads), [of = pricer.get()](auto& plan, size_t i) {
+    return of->PriceOne(plan, *of->readings_[i]);
+  });
   return pricer;
 }
 
@@ -129,8 +134,7 @@ std::string PlanPricer::KeyOf(const Plan& plan) {
   return key;
 }
 
-std::optional<PlanFigures> PlanPricer::PriceOne(const PlanSpace& space, const Plan& plan,
-                                                Reading& reading) {
+std::optional<PlanFigures> PlanPricer::PriceOne(const Plan& plan, Reading& reading) {
   DeviceProgramOptions program = options_.program;
   program.is_partitioned = false;
   program.counts_useful_flops = false;  // a plan's MFU is that of its text
@@ -139,7 +143,7 @@ std::optional<PlanFigures> PlanPricer::PriceOne(const PlanSpace& space, const Pl
   program.reshard_plans = &reshard_plans_;
   program.partition_tables = &reading.tables;
   program.propagation.derived = &*reading.derived;
-  const std::vector<PlannedSharding> shardings = reading.ShardingsOf(space, plan);
+  const std::vector<PlannedSharding> shardings = reading.ShardingsOf(*space_, plan);
   const Module* whole = reading.module.get();
   if (!plan.cuts_weight_updates && reading.MayUseReady(shardings)) {
     program.ready = &*reading.ready;
@@ -151,29 +155,35 @@ std::optional<PlanFigures> PlanPricer::PriceOne(const PlanSpace& space, const Pl
   return *figures;
 }
 
-std::vector<std::optional<PlanFigures>> PlanPricer::Price(const PlanSpace& space,
-                                                          std::span<const Plan> plans) {
-  std::vector<const Plan*> fresh;
+size_t PlanPricer::MostAhead() const { return readings_.size() == 1 ? 0 : 2 * readings_.size(); }
+
+std::vector<std::optional<PlanFigures>> PlanPricer::Price(std::span<const Plan> plans,
+                                                          std::span<const Plan> next) {
+  std::vector<PlanToPrice> fresh, ahead;
   for (const Plan& plan : plans) {
-    if (known_.try_emplace(KeyOf(plan), std::nullopt).second) fresh.push_back(&plan);
+    std::string key = KeyOf(plan);
+    if (known_.try_emplace(key, std::nullopt).second) fresh.push_back({std::move(key), plan});
   }
-  std::vector<std::optional<PlanFigures>> figures(fresh.size());
-  ParallelFor(fresh.size(), static_cast<int>(readings_.size()), [&](size_t i, size_t thread) {
-    figures[i] = PriceOne(space, *fresh[i], *readings_[thread]);
-  });
-  for (size_t i = 0; i < fresh.size(); ++i) {
-    if (!figures[i]) ++refused_;
-    known_[KeyOf(*fresh[i])] = figures[i];
+  for (const Plan& plan : next) {
+    std::string key = KeyOf(plan);
+    if (!known_.contains(key)) ahead.push_back({std::move(key), plan});
+  }
+  if (!fresh.empty()) {
+    const std::vector<PlanToPrice> asked = fresh;
+    const auto figures = threads_->Run(std::move(fresh), std::move(ahead));
+    for (size_t i = 0; i < asked.size(); ++i) {
+      if (!figures[i]) ++refused_;
+      known_[asked[i].key] = figures[i];
+    }
   }
   std::vector<std::optional<PlanFigures>> answers;
   for (const Plan& plan : plans) answers.push_back(known_.at(KeyOf(plan)));
   return answers;
 }
 
-Expected<std::unique_ptr<Module>> PlanPricer::Apply(const PlanSpace& space,
-                                                    const Plan& plan) const {
+Expected<std::unique_ptr<Module>> PlanPricer::Apply(const Plan& plan) const {
   std::unique_ptr<Module> module =
-      WithShardings(*readings_[0]->module, readings_[0]->ShardingsOf(space, plan));
+      WithShardings(*readings_[0]->module, readings_[0]->ShardingsOf(*space_, plan));
   if (plan.cuts_weight_updates) {
     auto done = ShardWeightUpdate(*module, {});
     if (!done) return Fail(std::move(done.error()));

@@ -52,10 +52,15 @@ struct NamedPrice {
 
 class Search {
  public:
-  Search(PlanPricer& pricer, const PlanSpace& space, const SearchOptions& options)
-      : pricer_(pricer), space_(space), options_(options), limit_bytes_(options.limit_bytes) {}
+  Search(PlanPricer& pricer, const SearchOptions& options)
+      : pricer_(pricer),
+        space_(pricer.space()),
+        options_(options),
+        limit_bytes_(options.limit_bytes) {}
 
-  Expected<SearchResult> Run(bool has_written) {
+  Expected<SearchResult> Run() {
+    const bool has_written = std::ranges::any_of(
+        pricer_.written(), [](const Sharding* sharding) { return sharding != nullptr; });
     std::vector<Plan> styles, tensor_parallel;
     for (const NamedPlan& style : StylePlans(space_, has_written, options_.zero)) {
       styles.push_back(style.plan);
@@ -152,9 +157,10 @@ class Search {
   }
 
   // Prices plans, `left` new ones at most, and adds them to `all`; the best, if any could be
-  // priced.
+  // priced. `next`: what is likely to be asked for after that.
   std::optional<PricedPlan> BestOf(std::vector<Plan> plans, int64_t left,
-                                   std::vector<PricedPlan>* all = nullptr) {
+                                   std::vector<PricedPlan>* all = nullptr,
+                                   std::span<const Plan> next = {}) {
     std::vector<Plan> taken;
     for (Plan& plan : plans) {
       const bool is_known = pricer_.Knows(plan);
@@ -165,7 +171,7 @@ class Search {
       left -= is_known ? 0 : 1;
       taken.push_back(std::move(plan));
     }
-    const auto figures = pricer_.Price(space_, taken);
+    const auto figures = pricer_.Price(taken, next);
     std::optional<PricedPlan> best;
     for (size_t i = 0; i < taken.size(); ++i) {
       if (!figures[i]) continue;
@@ -310,8 +316,8 @@ class Search {
     return plan;
   }
 
-  bool Take(std::vector<Plan> moves, PricedPlan& current) {
-    const std::optional<PricedPlan> best = BestOf(std::move(moves), Left());
+  bool Take(std::vector<Plan> moves, PricedPlan& current, std::span<const Plan> next = {}) {
+    const std::optional<PricedPlan> best = BestOf(std::move(moves), Left(), nullptr, next);
     if (!best || !Better(*best, current)) return false;
     current = *best;
     return true;
@@ -348,11 +354,23 @@ class Search {
     }
     for (const Plan& move : moves) {
       if (!pricer_.Knows(move)) continue;
-      const auto figures = pricer_.Price(space_, {&move, 1})[0];
+      const auto figures = pricer_.Price({&move, 1})[0];
       double& least = slowdowns_[g][At(move.choices[g])];
       const double now = figures ? figures->step.step_time_s / before_s : HUGE_VAL;
       least = least == 0 ? now : std::min(least, now);
     }
+  }
+
+  // Of the groups in the queue, those that come first: if the one before them changes nothing.
+  std::vector<Plan> FirstMoves(const PricedPlan& current, const std::deque<size_t>& queue,
+                               bool quick) const {
+    std::vector<Plan> first;
+    for (size_t i = 0; i < queue.size() && first.size() < pricer_.MostAhead(); ++i) {
+      for (Plan& move : HopefulMoves(current, queue[i], quick)) {
+        if (!pricer_.Knows(move)) first.push_back(std::move(move));
+      }
+    }
+    return first;
   }
 
   // Group after group, the heaviest first, and again those that touch one that changed. `quick`:
@@ -368,7 +386,7 @@ class Search {
       is_queued[g] = false;
       const std::vector<Plan> moves = HopefulMoves(current, g, quick);
       const double before_s = current.figures.step.step_time_s;
-      const bool is_better = Take(moves, current);
+      const bool is_better = Take(moves, current, FirstMoves(current, queue, quick));
       NoteSlowdowns(before_s, g, moves);
       if (!is_better) continue;
       changed = true;
@@ -574,10 +592,13 @@ class Search {
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
       return space_.groups()[a].bytes < space_.groups()[b].bytes;
     });
-    for (const size_t g : order) {
+    for (size_t i = 0; i < order.size(); ++i) {
       Plan fewer = current.plan;
-      fewer.choices[g] = 0;
-      const auto figures = pricer_.Price(space_, {&fewer, 1})[0];
+      fewer.choices[order[i]] = 0;
+      std::vector<Plan> next;  // whether this annotation goes or not
+      if (i + 1 < order.size()) next = {fewer, current.plan};
+      for (Plan& plan : next) plan.choices[order[i + 1]] = 0;
+      const auto figures = pricer_.Price({&fewer, 1}, next)[0];
       if (!figures) continue;
       PricedPlan priced{fewer, *figures, space_.AnnotationsOf(fewer)};
       Remember(priced);
@@ -644,20 +665,19 @@ bool IsBetter(const PricedPlan& a, const PricedPlan& b, int64_t limit_bytes) {
   return a.annotations < b.annotations;
 }
 
-Expected<SearchResult> SearchPlans(PlanPricer& pricer, const PlanSpace& space, bool has_written,
-                                   const SearchOptions& options) {
-  return Search(pricer, space, options).Run(has_written);
+Expected<SearchResult> SearchPlans(PlanPricer& pricer, const SearchOptions& options) {
+  return Search(pricer, options).Run();
 }
 
-std::optional<PricedPlan> BestWithOption(PlanPricer& pricer, const PlanSpace& space,
-                                         const SearchOptions& options, const Plan& from,
-                                         size_t group, int option, int64_t evaluations) {
+std::optional<PricedPlan> BestWithOption(PlanPricer& pricer, const SearchOptions& options,
+                                         const Plan& from, size_t group, int option,
+                                         int64_t evaluations) {
   SearchOptions budget = options;
   budget.evaluations =
-      pricer.evaluations() + evaluations + static_cast<int64_t>(space.groups().size());
+      pricer.evaluations() + evaluations + static_cast<int64_t>(pricer.space().groups().size());
   Plan plan = from;
   plan.choices[group] = option;
-  return Search(pricer, space, budget).RoundAround(plan, group);
+  return Search(pricer, budget).RoundAround(plan, group);
 }
 
 }  // namespace gshard::autoshard

@@ -53,17 +53,15 @@ struct SearchResult {
 // thousandth of each other the smaller peak, then the fewer annotations.
 bool IsBetter(const PricedPlan& a, const PricedPlan& b, int64_t limit_bytes);
 
-// `has_written`: the user's text has annotations beside those that are fixed. Nothing can be priced
-// (E-AUTO-001): the error of partitioning without annotations.
-Expected<SearchResult> SearchPlans(PlanPricer& pricer, const PlanSpace& space, bool has_written,
-                                   const SearchOptions& options);
+// Nothing can be priced (E-AUTO-001): the error of partitioning without annotations.
+Expected<SearchResult> SearchPlans(PlanPricer& pricer, const SearchOptions& options);
 
 // The best plan in which group `group` has its option `option`: from `from` on, every other group
 // is changed for the better once, the heaviest first, with `evaluations` more plans priced at most.
 // Nothing if no such plan can be partitioned.
-std::optional<PricedPlan> BestWithOption(PlanPricer& pricer, const PlanSpace& space,
-                                         const SearchOptions& options, const Plan& from,
-                                         size_t group, int option, int64_t evaluations);
+std::optional<PricedPlan> BestWithOption(PlanPricer& pricer, const SearchOptions& options,
+                                         const Plan& from, size_t group, int option,
+                                         int64_t evaluations);
 
 }  // namespace gshard::autoshard
 

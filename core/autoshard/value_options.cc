@@ -40,23 +40,20 @@ class ValueExplorer {
   }
 
   Expected<ValueOptions> Run(const std::string& name) {
-    auto pricer = PlanPricer::Make(prepared_.text, prepared_.written, options_.pricing);
+    auto pricer =
+        PlanPricer::Make(prepared_.text, prepared_.written, options_.mesh, options_.pricing);
     if (!pricer) return Fail(std::move(pricer.error()));
     pricer_ = std::move(*pricer);
     search_.evaluations = EvaluationLimit(pricer_->module(), options_);
-    const auto& written = pricer_->written();
-    const bool has_written =
-        std::ranges::any_of(written, [](const Sharding* x) { return x != nullptr; });
-    space_.emplace(pricer_->module(), written, options_.mesh);
     auto member = MemberFor(name);
     if (!member) return Fail(std::move(member.error()));
-    auto found = SearchPlans(*pricer_, *space_, has_written, search_);
+    auto found = SearchPlans(*pricer_, search_);
     if (!found) return Fail(std::move(found.error()));
     const PricedPlan& best = found->plans[0];
     auto sent = CollectivesOf(best.plan);
     if (!sent) return Fail(std::move(sent.error()));
     const size_t group = group_of_.at(*member);
-    const Group& described = space_->groups()[group];
+    const Group& described = pricer_->space().groups()[group];
     ValueOptions result;
     result.value = (*member)->name();
     result.group = GroupName(described.kind);
@@ -73,7 +70,7 @@ class ValueExplorer {
       const bool is_of_best = option == best.plan.choices[group];
       std::optional<PricedPlan> plan = best;
       if (!is_of_best) {
-        plan = BestWithOption(*pricer_, *space_, search_, best.plan, group, option, each);
+        plan = BestWithOption(*pricer_, search_, best.plan, group, option, each);
       }
       if (!plan) {
         ++result.refused;
@@ -109,8 +106,8 @@ class ValueExplorer {
     if (asked == nullptr) {
       return Fail(MakeError("E-EXPLAIN-001", fmt::format("no instruction is called '{}'", name)));
     }
-    for (size_t g = 0; g < space_->groups().size(); ++g) {
-      for (const uint32_t id : space_->groups()[g].members) group_of_[by_id_[id]] = g;
+    for (size_t g = 0; g < pricer_->space().groups().size(); ++g) {
+      for (const uint32_t id : pricer_->space().groups()[g].members) group_of_[by_id_[id]] = g;
     }
     if (asked->sharding() != nullptr) {
       return Fail(MakeError("E-AUTO-004", fmt::format("the annotation of '{}' stays", name),
@@ -124,8 +121,8 @@ class ValueExplorer {
       queue.pop_front();
       // What stands between gets its sharding from tensors that are cut one way or another.
       const auto member = group_of_.find(x);
-      const bool has_cuts =
-          member != group_of_.end() && space_->groups()[member->second].kind != GroupKind::kWritten;
+      const bool has_cuts = member != group_of_.end() &&
+                            pricer_->space().groups()[member->second].kind != GroupKind::kWritten;
       if (has_cuts || (member != group_of_.end() && x == asked)) return x;
       const auto visit = [&](const Instruction* next) {
         if (seen.insert(next).second) queue.push_back(next);
@@ -138,7 +135,7 @@ class ValueExplorer {
   }
 
   Expected<Collectives> CollectivesOf(const Plan& plan) const {
-    auto module = pricer_->Apply(*space_, plan);
+    auto module = pricer_->Apply(plan);
     if (!module) return Fail(std::move(module.error()));
     DeviceProgramOptions program = options_.pricing.program;
     program.is_partitioned = false;
@@ -155,9 +152,9 @@ class ValueExplorer {
 
   std::string SpecOf(size_t group, int choice) const {
     if (choice == Plan::kAsWritten) return "as written";
-    const Group& of = space_->groups()[group];
+    const Group& of = pricer_->space().groups()[group];
     const std::optional<Cut>& cut = of.options[At(choice)];
-    return cut ? SpecText(space_->mesh(), of.shape, *cut) : "";
+    return cut ? SpecText(pricer_->space().mesh(), of.shape, *cut) : "";
   }
 
   Expected<ValueOption> Describe(const PricedPlan& plan, const Plan& best, size_t group,
@@ -169,9 +166,9 @@ class ValueExplorer {
     option.peak_bytes = plan.figures.step.peak_bytes;
     option.fits = options_.limit_bytes == 0 || option.peak_bytes <= options_.limit_bytes;
     option.zero = plan.plan.cuts_weight_updates;
-    for (size_t g = 0; g < space_->groups().size(); ++g) {
+    for (size_t g = 0; g < pricer_->space().groups().size(); ++g) {
       if (g == group || plan.plan.choices[g] == best.choices[g]) continue;
-      const Group& other = space_->groups()[g];
+      const Group& other = pricer_->space().groups()[g];
       const std::string spec = SpecOf(g, plan.plan.choices[g]);
       option.followed.push_back(fmt::format("{} {}: {}", GroupName(other.kind),
                                             by_id_[other.members[0]]->name(),
@@ -197,7 +194,6 @@ class ValueExplorer {
   const PreparedProgram prepared_;
   SearchOptions search_;
   std::unique_ptr<PlanPricer> pricer_;
-  std::optional<PlanSpace> space_;
   std::vector<const Instruction*> by_id_;
   std::map<const Instruction*, size_t> group_of_;
 };

@@ -9,6 +9,7 @@
 #include "core/pass.h"
 #include "core/propagation/canonicalizer.h"
 #include "core/spmd/per_device_module.h"
+#include "core/transforms/cse.h"
 #include "core/transforms/forward_tuple_elements.h"
 #include "core/transforms/inline_calls.h"
 #include "ir/compiled_text.h"
@@ -27,6 +28,7 @@ Expected<void> Partition(DeviceProgram& program, const DeviceProgramOptions& opt
       if (IsCompiled(module) || !CheckInlinedSize(module)) return {};
       if (auto inlined = InlineCalls(module); !inlined) return Fail(std::move(inlined.error()));
       Canonicalize(module);
+      MergeCommonSubexpressions(module);
       return {};
     }
     if (auto small = CheckInlinedSize(module); !small) return small;
@@ -72,6 +74,8 @@ Expected<DeviceProgram> MakeDeviceProgram(std::unique_ptr<Module> module,
     if (options.num_partitions > 0) {
       program.module->header().num_partitions = options.num_partitions;
     }
+    // As the partitioner does where there is something to cut.
+    if (!IsCompiled(*program.module)) MergeCommonSubexpressions(*program.module);
   } else if (auto done = Partition(program, options); !done) {
     return Fail(std::move(done.error()));
   }
@@ -88,7 +92,6 @@ Expected<CostReport> ReportCost(DeviceProgram& program, const Chip& chip, CostOp
   Expected<CostReport> report = EstimateCost(*program.module, chip, options);
   if (!report) return report;
   DescribeTensors(*program.module, program.tensors, report->memory);
-  TellAttentionAsWritten(*program.module, chip, options, *report);
   return report;
 }
 

@@ -46,7 +46,7 @@ struct DeviceProgramOptions {
   // The program is a copy of this one's, as PerDeviceOptions::ready tells; may be null.
   const ReadyModule* ready = nullptr;
   PropagationOptions propagation;
-  ExplainRecorder* recorder = nullptr;         // learns the causes of collectives; may be null
+  ExplainRecorder* recorder = nullptr;  // learns the causes of collectives; may be null
   // As in PartitionOptions.
   KnownReshardPlans* reshard_plans = nullptr;
   KeptPartitionTables* partition_tables = nullptr;
@@ -67,8 +67,9 @@ struct DeviceProgram {
 };
 
 // Makes the program of one device of a whole program. One that is partitioned already stays as it
-// is but for `optimize`; one for a single device has its calls inlined and is canonicalised, unless
-// it is compiled text. Errors: sizes without a bound (E-COST-010), calls that would be written out
+// is but for `optimize`; one for a single device has its calls inlined and is canonicalised. In
+// both, unless they are compiled text, equal computations become one, as compilers and the
+// partitioner have it. Errors: sizes without a bound (E-COST-010), calls that would be written out
 // to over a million instructions, those of propagation and partitioning.
 Expected<DeviceProgram> MakeDeviceProgram(std::unique_ptr<Module> module,
                                           const DeviceProgramOptions& options);

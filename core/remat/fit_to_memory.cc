@@ -96,17 +96,16 @@ Expected<RematStats> Fit(Module& module, PassContext& context, bool is_whole,
   // The peak of the program as it stands, of tiles and without what partitioning and cleaning
   // change, is another figure than a device's: as much as that is over the limit has to go from
   // this one.
-  remat.limit_bytes = PeakMemory(module, remat.memory).peak_bytes - (*peak - options.limit_bytes);
-  for (int attempt = 0; attempt<kMaxAttempts&& * peak> options.limit_bytes; ++attempt) {
-    remat.max_rounds = RematOptions().max_rounds;
-    remat.max_rounds = Rematerialize(*module.Clone(), remat).best_round;
-    std::unique_ptr<Module> trial = module.Clone();
-    RematStats more = Rematerialize(*trial, remat);
-    Expected<int64_t> reached = PeakOnOneDevice(*trial, context.propagation, is_whole, options);
+  remat.limit_bytes = PeakBytes(*module.Clone(), remat.memory) - (*peak - options.limit_bytes);
+  for (int attempt = 0; attempt < kMaxAttempts && peak.value() > options.limit_bytes; ++attempt) {
+    Rematerialized trial = Rematerialize(module, remat);
+    const RematStats& more = trial.stats;
+    if (more.values == 0) break;  // nothing helps any more
+    Expected<int64_t> reached =
+        PeakOnOneDevice(*trial.module, context.propagation, is_whole, options);
     if (!reached) return Fail(reached.error());
-    if (more.values == 0) break;            // nothing helps any more
     const bool is_less = *reached < *peak;  // else more has to go before a device holds less
-    if (is_less) Rematerialize(module, remat);
+    if (is_less) module = std::move(*trial.module);
     const int64_t asked = remat.limit_bytes;
     remat.limit_bytes = more.peak_after - (*reached - options.limit_bytes);
     if (!is_less && remat.limit_bytes >= asked) break;

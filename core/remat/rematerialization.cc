@@ -15,6 +15,8 @@ namespace {
 
 // Rounds that may go by without a lower peak: several steps can be equally high.
 constexpr int kMaxIdleRounds = 16;
+// Each takes from one peak what it needs.
+constexpr int kMaxRounds = 200;
 
 struct Candidate {
   uint32_t buffer = 0;
@@ -107,27 +109,31 @@ std::vector<const ComputationMemory*> AtPeak(const ModuleMemory& memory) {
 
 }  // namespace
 
-RematStats Rematerialize(Module& module, const RematOptions& options) {
+Rematerialized Rematerialize(const Module& module, const RematOptions& options) {
+  Rematerialized best;
+  std::unique_ptr<Module> changed = module.Clone();
   RematStats stats;
   int64_t least = INT64_MAX;
   int idle = 0;
   for (int round = 0;; ++round) {
-    ModuleMemory memory(module, options.memory);
+    const ModuleMemory memory(*changed, options.memory);
     stats.peak_after = memory.entry().liveness.peak_bytes;
     if (round == 0) stats.peak_before = stats.peak_after;
-    int64_t need = stats.peak_after - options.limit_bytes;
-    idle = stats.peak_after < least ? 0 : idle + 1;
-    if (stats.peak_after < least) stats.best_round = round;
+    const int64_t need = stats.peak_after - options.limit_bytes;
+    const bool is_least = stats.peak_after < least;
+    idle = is_least ? 0 : idle + 1;
     least = std::min(least, stats.peak_after);
-    if (need <= 0 || idle > kMaxIdleRounds || round == options.max_rounds) break;
+    const bool is_last = need <= 0 || idle > kMaxIdleRounds || round == kMaxRounds;
+    if (is_least) best = {is_last ? std::move(changed) : changed->Clone(), stats};
+    if (is_last) break;
     int64_t freed = 0;
     for (const ComputationMemory* computation : AtPeak(memory)) {
-      if (freed < need) freed += PeakReducer(module, *computation).Run(need - freed, stats);
+      if (freed < need) freed += PeakReducer(*changed, *computation).Run(need - freed, stats);
     }
     if (freed == 0) break;
-    RemoveDeadCode(module);
+    RemoveDeadCode(*changed);
   }
-  return stats;
+  return best;
 }
 
 }  // namespace gshard

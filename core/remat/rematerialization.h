@@ -14,6 +14,7 @@
 #define GSHARD_CORE_REMAT_REMATERIALIZATION_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,6 @@ namespace gshard {
 struct RematOptions {
   int64_t limit_bytes = 0;
   MemoryOptions memory;
-  int max_rounds = 200;  // each takes from one peak what it needs
 };
 
 // A value that is no longer kept.
@@ -36,18 +36,23 @@ struct DroppedValue {
 
 struct RematStats {
   int64_t peak_before = 0, peak_after = 0;  // bytes
-  int best_round = 0;                       // after which the peak was least; 0: as it was
   int64_t values = 0;                       // no longer kept
   int64_t instructions = 0;                 // added to compute them again
   std::vector<DroppedValue> dropped;        // the values
 };
 
-// In place, in the entry and in loop bodies and other called computations; the module must have no
-// calls of computations that are called twice (core/transforms/inline_calls.h). Stops where the
-// peak fits or nothing helps any more: then peak_after is over the limit. The text's order becomes
+struct Rematerialized {
+  std::unique_ptr<Module> module;
+  RematStats stats;
+};
+
+// Returns a copy of `module` in which values of the entry, of loop bodies and of other called
+// computations are computed again; the module must have no calls of computations that are called
+// twice (core/transforms/inline_calls.h). It is the first whose peak fits, or, where nothing helps
+// any more, the one of the least peak: then peak_after is over the limit. The text's order becomes
 // the schedule. Values with side effects, collectives, control flow and results are never computed
 // again.
-RematStats Rematerialize(Module& module, const RematOptions& options);
+Rematerialized Rematerialize(const Module& module, const RematOptions& options);
 
 }  // namespace gshard
 

@@ -69,7 +69,7 @@ std::unique_ptr<PlanPricer> PricerOf(const Problem& problem, int threads) {
   PricingOptions options;
   options.chip = *BuiltInChip(problem.chip);
   options.threads = threads;
-  return std::move(*PlanPricer::Make(problem.text, "", options));
+  return std::move(*PlanPricer::Make(problem.text, "", problem.mesh, options));
 }
 
 double CountPlans(const PlanSpace& space, bool zero) {
@@ -142,12 +142,12 @@ class Checker {
     const std::optional<Problem> problem = MakeProblem(seed);
     if (!problem) return false;
     const auto all = PricerOf(*problem, options_.threads);
-    const PlanSpace space(all->module(), all->written(), problem->mesh);
+    const PlanSpace& space = all->space();
     const bool zero = problem->step.has_updates;
     const double count = CountPlans(space, zero);
     if (space.groups().size() > kMaxGroups || count > options_.most_plans) return false;
     std::vector<Plan> plans = EveryPlan(space, zero);
-    const auto figures = all->Price(space, plans);
+    const auto figures = all->Price(plans);
     std::vector<PricedPlan> priced;
     for (size_t i = 0; i < plans.size(); ++i) {
       if (figures[i]) priced.push_back({plans[i], *figures[i], space.AnnotationsOf(plans[i])});
@@ -181,12 +181,12 @@ class Checker {
   void Judge(int seed, const Problem& problem, bool zero, int64_t limit,
              const std::vector<PricedPlan>& priced) {
     const auto pricer = PricerOf(problem, options_.threads);
-    const PlanSpace space(pricer->module(), pricer->written(), problem.mesh);
+    const PlanSpace& space = pricer->space();
     SearchOptions search;
     search.limit_bytes = limit;
     search.zero = zero;
     if (!options_.enumerate) search.most_enumerated = 0;
-    const auto result = SearchPlans(*pricer, space, false, search);
+    const auto result = SearchPlans(*pricer, search);
     if (!result) return;
     const PricedPlan least = LeastOf(priced, limit);
     const PricedPlan& found = result->plans.front();

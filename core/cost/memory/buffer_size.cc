@@ -95,25 +95,25 @@ int64_t LeastRows(DType dtype, int64_t words) {
 TiledOrder LeastPaddedOrder(const std::vector<int64_t>& dims, int64_t least_rows,
                             MinorDims may_be) {
   TiledOrder least;
+  const int64_t unpadded = ElementsOf(dims);
   for (size_t minor = dims.size(); minor-- > 0;) {
     if (!MayBe(may_be.first, minor)) continue;
     for (size_t second = dims.size(); second-- > 0;) {
       if (second == minor || !MayBe(may_be.second, second)) continue;
       const int64_t rows = PowerOfTwoUpTo(dims[second], least_rows, 8);
-      int64_t elements =
-          CappedProduct(PaddedTo(dims[minor], 128), PaddedTo(dims[second], rows));
+      int64_t elements = CappedProduct(PaddedTo(dims[minor], 128), PaddedTo(dims[second], rows));
       for (size_t d = 0; d < dims.size(); ++d) {
         if (d != minor && d != second) elements = CappedProduct(elements, dims[d]);
       }
       if (elements < least.elements) least = {minor, second, elements};
+      if (elements == unpadded) return least;
     }
   }
   return least;
 }
 
 // Elements with the padding of a TPU; vectors have tiles of 128 to 1024 elements.
-int64_t ElementsInTpuTiles(const std::vector<int64_t>& dims, int64_t least_rows,
-                           MinorDims may_be) {
+int64_t ElementsInTpuTiles(const std::vector<int64_t>& dims, int64_t least_rows, MinorDims may_be) {
   if (dims.empty()) return 1;
   if (dims.size() == 1) return PaddedTo(dims[0], PowerOfTwoUpTo(dims[0], 128, 1024));
   return LeastPaddedOrder(dims, least_rows, may_be).elements;

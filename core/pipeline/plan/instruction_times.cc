@@ -18,14 +18,13 @@ FusionOptions OptionsFor(const Chip& chip, const ModuleAttention& attention) {
 
 }  // namespace
 
-InstructionTimes::InstructionTimes(const Computation& computation, const Users& users,
-                                   const ModuleAttention& attention, const Chip& chip)
-    : users_(users),
-      attention_(attention),
-      chip_(chip),
-      fusion_(computation, users, OptionsFor(chip, attention)) {}
+InstructionTimes::InstructionTimes(const Module& module, const Chip& chip)
+    : chip_(chip),
+      users_(module),
+      attention_(module, users_, ModuleAttention::MaskedShares::kFound),
+      fusion_(*module.entry(), users_, OptionsFor(chip, attention_)) {}
 
-double InstructionTimes::Of(const Instruction* x) const {
+double InstructionTimes::SecondsOf(const Instruction* x, const FusionModel& fusion) const {
   switch (x->opcode()) {
     case Opcode::kWhile:
       return SecondsOf(*x->called(1)) * static_cast<double>(TripCount(*x).value_or(1));
@@ -39,9 +38,9 @@ double InstructionTimes::Of(const Instruction* x) const {
     default:  // by its kernel, below
       break;
   }
-  const FusionKernel* kernel = fusion_.KernelOf(x);
+  const FusionKernel* kernel = fusion.KernelOf(x);
   if (kernel == nullptr || kernel->root != x) return 0;
-  return KernelSeconds(WorkOf(fusion_, *kernel), chip_);
+  return KernelSeconds(WorkOf(fusion, *kernel), chip_);
 }
 
 bool InstructionTimes::IsWrittenByProduct(const Instruction* x) const {
@@ -63,9 +62,9 @@ bool InstructionTimes::IsWrittenByProduct(const Instruction* x) const {
 }
 
 double InstructionTimes::SecondsOf(const Computation& computation) const {
-  const InstructionTimes times(computation, users_, attention_, chip_);
+  const FusionModel fusion(computation, users_, OptionsFor(chip_, attention_));
   double seconds = 0;
-  for (const Instruction* x : computation.instructions()) seconds += times.Of(x);
+  for (const Instruction* x : computation.instructions()) seconds += SecondsOf(x, fusion);
   return seconds;
 }
 

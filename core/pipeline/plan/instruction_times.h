@@ -5,28 +5,32 @@
 
 #include "core/analysis/kernels/fusion.h"
 #include "core/cost/chip.h"
+#include "ir/module.h"
+#include "ir/traversal.h"
 
 namespace gshard::pipeline {
 
+// Immutable after construction, which interns nothing: it may be made on a thread of its own while
+// others read the module.
 class InstructionTimes {
  public:
-  // `users`, `attention`: of all computations of the module. All must live as long as this.
-  InstructionTimes(const Computation& computation, const Users& users,
-                   const ModuleAttention& attention, const Chip& chip);
+  // Of the entry's instructions. Both must live as long as this.
+  InstructionTimes(const Module& module, const Chip& chip);
 
   // Seconds. A kernel's time is its root's, other members take none; control flow takes what it
   // calls takes, loops as often as they run (where that is known).
-  double Of(const Instruction* x) const;
+  double Of(const Instruction* x) const { return SecondsOf(x, fusion_); }
   // May the kernel of a dot or convolution, attention's apart, write `x`? On chips whose products
   // write what elementwise operations make of them for nobody else, wherever it is to lie.
   bool IsWrittenByProduct(const Instruction* x) const;
 
  private:
+  double SecondsOf(const Instruction* x, const FusionModel& fusion) const;
   double SecondsOf(const Computation& computation) const;
 
-  const Users& users_;
-  const ModuleAttention& attention_;
   const Chip& chip_;
+  Users users_;
+  ModuleAttention attention_;
   FusionModel fusion_;
 };
 

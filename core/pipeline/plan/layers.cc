@@ -1,7 +1,9 @@
 #include "core/pipeline/plan/layers.h"
 
 #include <algorithm>
+#include <future>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "core/cost/op_cost.h"
@@ -38,18 +40,23 @@ Expected<LayerGraph> LayerGraph::Make(const Module& module, const Phases& phases
                                       const Updates& updates, const PipelineOptions& options,
                                       const ManualRegions& regions,
                                       const std::unordered_set<const Instruction*>& own_constants) {
+  // Times take as long to find as all that does not need them.
+  auto times = std::async(std::launch::async, [&] {
+    return std::make_unique<const InstructionTimes>(module, options.chip);
+  });
   LayerGraph graph(module, phases, regions);
   graph.FindTerms();
   graph.FindWeights();
   graph.MarkPlaced();
   graph.MarkForward(updates);
-  graph.MeasureTimes(options.chip);
   const bool are_cut =
       options.weights == WeightPlacement::kSharded && options.schedule != ScheduleKind::kShift;
   if (are_cut) graph.stages_ = options.stages;
-  if (auto found = graph.FindLayers(updates, options); !found) {
-    return Fail(std::move(found.error()));
-  }
+  auto ways = graph.FindCuts(options);
+  if (!ways) return Fail(std::move(ways.error()));
+  std::vector<Placement> placements = graph.PlaceLayers(*ways);
+  graph.MeasureTimes(*times.get());
+  graph.ChoosePlacement(std::move(placements), updates, options);
   if (options.schedule == ScheduleKind::kShift) {
     graph.own_constants_ = FindLayerConstants(module, phases, graph);
     graph.own_constants_.insert(own_constants.begin(), own_constants.end());
@@ -261,7 +268,8 @@ void LayerGraph::ListPlaced() {
 
 // The blocks of the network may begin at any of the places that repeat with them. Where stages are
 // balanced by time they begin where the longest stage is shortest.
-Expected<void> LayerGraph::FindLayers(const Updates& updates, const PipelineOptions& options) {
+// Several ways to cut the forward instructions, the one with the most equal blocks first.
+Expected<std::vector<LayerCuts>> LayerGraph::FindCuts(const PipelineOptions& options) {
   if (forward_.empty()) {
     return Fail(MakeError("E-PIPELINE-004", "no instruction depends on both weights and examples",
                           "--batch names the parameters that hold examples"));
@@ -270,8 +278,7 @@ Expected<void> LayerGraph::FindLayers(const Updates& updates, const PipelineOpti
   if (!options.cut.empty()) {
     Expected<LayerCuts> cuts = finder.ByPattern(options.cut);
     if (!cuts) return Fail(std::move(cuts.error()));
-    PlaceLayers(*cuts, updates);
-    return {};
+    return std::vector{*std::move(cuts)};
   }
   const int64_t stages = options.stages * StagesOfDevice(options);
   const bool is_shift = options.schedule == ScheduleKind::kShift;
@@ -289,30 +296,45 @@ Expected<void> LayerGraph::FindLayers(const Updates& updates, const PipelineOpti
   }
   if (found.empty()) found.push_back(stretches);
   // A shifting buffer takes as many equal blocks as there are.
-  const size_t tried = is_shift || stages == 1 ? 1 : found.size();
-  std::vector<double> longest(tried, std::numeric_limits<double>::infinity());
-  // The first, which is best where all are alike, comes last and stays.
-  for (size_t i = tried; i-- > 0 && tried > 1;) {
-    PlaceLayers(found[i], updates);
-    Expected<StagePartition> partition = PartitionByCost(layers_, stages, options);
-    if (!partition) continue;
-    // Stages that begin within a block have parts of it that others lack.
-    const std::vector<double> unlike =
-        UnlikeWeightSeconds(module_, *this, partition->first, options);
-    longest[i] = 0;
-    for (size_t v = 0; v < unlike.size(); ++v) {
-      longest[i] = std::max(longest[i], partition->seconds[v] + unlike[v]);
-    }
+  if (is_shift || stages == 1) found.resize(1);
+  return found;
+}
+
+// The longest stage where the layers are cut as they lie now; infinite if they cannot be.
+double LayerGraph::LongestStage(const PipelineOptions& options) const {
+  const int64_t stages = options.stages * StagesOfDevice(options);
+  Expected<StagePartition> partition = PartitionByCost(layers_, stages, options);
+  if (!partition) return std::numeric_limits<double>::infinity();
+  // Stages that begin within a block have parts of it that others lack.
+  const std::vector<double> unlike = UnlikeWeightSeconds(module_, *this, partition->first, options);
+  double longest = 0;
+  for (size_t v = 0; v < unlike.size(); ++v) {
+    longest = std::max(longest, partition->seconds[v] + unlike[v]);
   }
+  return longest;
+}
+
+// The one of the shortest longest stage; of equal ones the first, which has the most equal blocks.
+void LayerGraph::ChoosePlacement(std::vector<Placement> placements, const Updates& updates,
+                                 const PipelineOptions& options) {
   size_t best = 0;
   double shortest = std::numeric_limits<double>::infinity();
-  for (size_t i = 0; i < tried; ++i) {
-    // Of equal ones the first, which has the most equal blocks.
-    if (longest[i] < 0.999 * shortest) best = i, shortest = longest[i];
+  for (size_t i = 0; i < placements.size(); ++i) {
+    info_ = std::move(placements[i].info);
+    layers_ = std::move(placements[i].layers);
+    Summarise();
+    ShareState(updates);
+    if (placements.size() > 1) {
+      const double longest = LongestStage(options);
+      if (longest < 0.999 * shortest) best = i, shortest = longest;
+    }
+    placements[i] = {std::move(info_), std::move(layers_)};
   }
-  if (tried == 1 || best != 0) PlaceLayers(found[best], updates);
-  if (is_shift) LeaveOutLast(stages);
-  return {};
+  info_ = std::move(placements[best].info);
+  layers_ = std::move(placements[best].layers);
+  if (options.schedule == ScheduleKind::kShift && options.cut.empty()) {
+    LeaveOutLast(options.stages * StagesOfDevice(options));
+  }
 }
 
 // Under a loss that merely adds up the last layer is handed no cotangent, but a constant: unlike
@@ -325,13 +347,16 @@ void LayerGraph::LeaveOutLast(int64_t stages) {
   if (repeated > stages) layers_[static_cast<size_t>(end)].is_repeated = false;
 }
 
-void LayerGraph::PlaceLayers(const LayerCuts& cuts, const Updates& updates) {
-  for (Info& info : info_) info.layer = info.last_forward = -1;
-  PlaceForward(cuts);
-  PlaceBackward();
-  LeaveTuplesUnplaced();
-  Summarise();
-  ShareState(updates);
+std::vector<LayerGraph::Placement> LayerGraph::PlaceLayers(const std::vector<LayerCuts>& ways) {
+  std::vector<Placement> placements;
+  for (const LayerCuts& cuts : ways) {
+    for (Info& info : info_) info.layer = info.last_forward = -1;
+    PlaceForward(cuts);
+    PlaceBackward();
+    LeaveTuplesUnplaced();
+    placements.push_back({info_, layers_});
+  }
+  return placements;
 }
 
 // A tuple is put together where it is used: no stage can hand it on.
@@ -404,15 +429,11 @@ void LayerGraph::PlaceForward(const LayerCuts& cuts) {
   }
 }
 
-void LayerGraph::MeasureTimes(const Chip& chip) {
-  const Users all_users(module_);
-  const ModuleAttention attention(module_, all_users, ModuleAttention::MaskedShares::kFound);
-  const InstructionTimes times(*module_.entry(), all_users, attention, chip);
+void LayerGraph::MeasureTimes(const InstructionTimes& times) {
   for (const Instruction* x : module_.entry()->instructions()) {
     if (!Of(x).is_placed) continue;
     const OpCost cost = CostOf(*x);
-    work_[x->id()] = {times.Of(x), cost.flops + cost.transcendentals};
-    Of(x).is_of_product = times.IsWrittenByProduct(x);
+    work_[x->id()] = {times.Of(x), cost.flops + cost.transcendentals, times.IsWrittenByProduct(x)};
   }
 }
 

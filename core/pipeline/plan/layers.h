@@ -21,6 +21,8 @@
 
 namespace gshard::pipeline {
 
+class InstructionTimes;
+
 // FLOPs, seconds and bytes of activations are for one micro-batch.
 struct Layer {
   std::string name;  // of its first instruction
@@ -69,7 +71,7 @@ class LayerGraph {
   // Returns the seconds of `x` by the cost model, if it is placed; a kernel's time is its root's.
   double SecondsOf(const Instruction* x) const { return work_[x->id()].seconds; }
   // Is `x` placed, and written by the kernel of a product (InstructionTimes::IsWrittenByProduct)?
-  bool IsWrittenByProduct(const Instruction* x) const { return info_[x->id()].is_of_product; }
+  bool IsWrittenByProduct(const Instruction* x) const { return work_[x->id()].is_of_product; }
   // The array of weights behind an operand from before the micro-batches: broadcasts, reshapes,
   // transposes and reversals are made where they are needed, and so is what a manual region makes
   // of weights. Null if it is no weight. With the shifting buffer layers' own constants are
@@ -83,12 +85,17 @@ class LayerGraph {
     int32_t layer = -1;
     int32_t last_forward = -1;  // last layer with a forward use
     bool is_placed = false, is_forward = false, is_backward = false;
-    bool is_target = false;      // a term, or a result with examples
-    bool is_of_product = false;  // written by the kernel of a product
-    bool is_saved = false;       // of the forward pass, and the backward pass uses it
+    bool is_target = false;  // a term, or a result with examples
+    bool is_saved = false;   // of the forward pass, and the backward pass uses it
   };
   struct Work {
     double seconds = 0, flops = 0;
+    bool is_of_product = false;  // written by the kernel of a product
+  };
+  // One way to cut the layers, with the layer of each instruction.
+  struct Placement {
+    std::vector<Info> info;
+    std::vector<Layer> layers;
   };
   // A placed instruction: what finding its layer asks of it again and again. In a program of many
   // layers that would otherwise wait for memory, for the instruction and for each of its operands.
@@ -111,10 +118,13 @@ class LayerGraph {
   void MarkForward(const Updates& updates);
   std::vector<int32_t> DepthsFromExamples() const;
   void OrderForward(const std::vector<Instruction*>& roots);
-  void MeasureTimes(const Chip& chip);
-  Expected<void> FindLayers(const Updates& updates, const PipelineOptions& options);
+  Expected<std::vector<LayerCuts>> FindCuts(const PipelineOptions& options);
+  std::vector<Placement> PlaceLayers(const std::vector<LayerCuts>& ways);
+  void MeasureTimes(const InstructionTimes& times);
+  void ChoosePlacement(std::vector<Placement> placements, const Updates& updates,
+                       const PipelineOptions& options);
+  double LongestStage(const PipelineOptions& options) const;
   void LeaveOutLast(int64_t stages);
-  void PlaceLayers(const LayerCuts& cuts, const Updates& updates);
   std::vector<int32_t> LayersReadBehind() const;
   void PlaceForward(const LayerCuts& cuts);
   void PlaceBackward();

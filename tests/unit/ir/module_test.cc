@@ -216,6 +216,29 @@ ENTRY e {
   CHECK(ParseMetadata("{op_name=").op_name.empty());
 }
 
+TEST_CASE("a module takes what a changed clone of it has", "[ir]") {
+  const std::string_view text = R"(HloModule m
+ENTRY e {
+  x = f32[4] parameter(0)
+  y = f32[4] negate(x)
+  ROOT z = f32[4] add(y, y)
+}
+)";
+  auto module = *ParseModule(SourceText::FromString("t.hlo", std::string(text)));
+  auto changed = module->Clone();
+  changed->set_name("n");
+  changed->entry()->root()->set_operand(1, changed->entry()->parameter(0));
+  const std::string printed = PrintModule(*changed);
+  Computation* const entry = changed->entry();
+  *module = std::move(*changed);
+  changed.reset();
+  CHECK(module->entry() == entry);
+  CHECK(&entry->module() == module.get());
+  CHECK(PrintModule(*module) == printed);
+  CHECK(module->UniqueName("y") == "y.1");
+  CHECK(PrintModule(*module->Clone()) == printed);
+}
+
 TEST_CASE("frontend attributes", "[ir][metadata]") {
   const std::string_view text = R"({b="x,\"y\"}",mesh={m = <["a"=2]>}, c='z'})";
   const auto attributes = ParseFrontendAttributes(text);

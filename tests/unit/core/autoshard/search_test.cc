@@ -45,7 +45,6 @@ std::string RandomChain(Random& random, int dots) {
 
 struct Problem {
   std::unique_ptr<PlanPricer> pricer;
-  std::unique_ptr<PlanSpace> space;
 
   Problem(const std::string& text, const std::vector<MeshAxis>& mesh, int threads = 1) {
     auto module = *ParseModule(SourceText::FromString("t.hlo", text));
@@ -53,8 +52,7 @@ struct Problem {
     PricingOptions options;
     options.chip = *BuiltInChip("h100");
     options.threads = threads;
-    pricer = std::move(*PlanPricer::Make(PrintModule(*module), "", options));
-    space = std::make_unique<PlanSpace>(pricer->module(), pricer->written(), mesh);
+    pricer = std::move(*PlanPricer::Make(PrintModule(*module), "", mesh, options));
   }
 };
 
@@ -74,12 +72,12 @@ std::vector<Plan> AllPlans(const PlanSpace& space) {
 
 // The least of all plans.
 PricedPlan BruteForce(Problem& problem, int64_t limit) {
-  const std::vector<Plan> plans = AllPlans(*problem.space);
-  const auto figures = problem.pricer->Price(*problem.space, plans);
+  const std::vector<Plan> plans = AllPlans(problem.pricer->space());
+  const auto figures = problem.pricer->Price(plans);
   std::optional<PricedPlan> best;
   for (size_t i = 0; i < plans.size(); ++i) {
     if (!figures[i]) continue;
-    PricedPlan priced{plans[i], *figures[i], problem.space->AnnotationsOf(plans[i])};
+    PricedPlan priced{plans[i], *figures[i], problem.pricer->space().AnnotationsOf(plans[i])};
     if (!best || IsBetter(priced, *best, limit)) best = std::move(priced);
   }
   return *best;
@@ -88,15 +86,15 @@ PricedPlan BruteForce(Problem& problem, int64_t limit) {
 TEST_CASE("plans that propagation makes alike are one program", "[autoshard]") {
   Random random(3);
   Problem problem(RandomChain(random, 2), {{"a", 8}});
-  const std::vector<Plan> plans = AllPlans(*problem.space);
-  const auto figures = problem.pricer->Price(*problem.space, plans);
+  const std::vector<Plan> plans = AllPlans(problem.pricer->space());
+  const auto figures = problem.pricer->Price(plans);
   CHECK(problem.pricer->evaluations() == static_cast<int64_t>(plans.size()));
   CHECK(problem.pricer->programs() < problem.pricer->evaluations());
   const Chip chip = *BuiltInChip("h100");
   DeviceProgramOptions program;
   program.is_partitioned = false;
   for (size_t i = 0; i < plans.size(); ++i) {  // each for itself
-    auto module = problem.pricer->Apply(*problem.space, plans[i]);
+    auto module = problem.pricer->Apply(plans[i]);
     REQUIRE(module);
     auto made = MakeDeviceProgram(std::move(*module), program);
     REQUIRE(made);
@@ -131,9 +129,8 @@ TEST_CASE("the search finds the least of all plans", "[autoshard]") {
       // With evaluations for all plans all are priced; with fewer they are searched.
       for (const int64_t evaluations : {int64_t{2000}, plans - 1}) {
         Problem problem(text, mesh);
-        const auto result =
-            SearchPlans(*problem.pricer, *problem.space, false,
-                        {.limit_bytes = limit, .evaluations = evaluations, .zero = false});
+        const auto result = SearchPlans(
+            *problem.pricer, {.limit_bytes = limit, .evaluations = evaluations, .zero = false});
         REQUIRE(result);
         CHECK(result->is_exhaustive == (evaluations >= plans));
         const bool is_as_good = IsAsGood(result->plans.front(), least, limit);
@@ -152,12 +149,11 @@ TEST_CASE("the search finds the least of all plans", "[autoshard]") {
 TEST_CASE("a plan around an option keeps it", "[autoshard]") {
   Random random(5);
   Problem problem(RandomChain(random, 1), {{"a", 4}, {"b", 4}});
-  const Plan none{std::vector<int>(problem.space->groups().size(), 0), false};
-  for (size_t g = 0; g < problem.space->groups().size(); ++g) {
-    const auto options = static_cast<int>(problem.space->groups()[g].options.size());
+  const Plan none{std::vector<int>(problem.pricer->space().groups().size(), 0), false};
+  for (size_t g = 0; g < problem.pricer->space().groups().size(); ++g) {
+    const auto options = static_cast<int>(problem.pricer->space().groups()[g].options.size());
     for (int option = 0; option < options; ++option) {
-      const auto plan =
-          BestWithOption(*problem.pricer, *problem.space, {.zero = false}, none, g, option, 100);
+      const auto plan = BestWithOption(*problem.pricer, {.zero = false}, none, g, option, 100);
       if (plan) CHECK(plan->plan.choices[g] == option);
     }
   }
@@ -169,9 +165,9 @@ TEST_CASE("the plan does not depend on the number of threads", "[autoshard]") {
   std::vector<std::string> plans;
   for (const int threads : {1, 3}) {
     Problem problem(text, {{"a", 4}, {"b", 2}}, threads);
-    const auto result = SearchPlans(*problem.pricer, *problem.space, false, {.evaluations = 300});
+    const auto result = SearchPlans(*problem.pricer, {.evaluations = 300});
     REQUIRE(result);
-    const auto module = problem.pricer->Apply(*problem.space, result->plans.front().plan);
+    const auto module = problem.pricer->Apply(result->plans.front().plan);
     REQUIRE(module);
     plans.push_back(PrintModule(**module) + std::to_string(result->plans.size()));
   }
@@ -198,9 +194,9 @@ ENTRY e {
   const std::vector<MeshAxis> mesh = {{"a", 4}, {"b", 2}};
   Problem problem(kText, mesh);
   std::map<std::string, std::string> specs;  // by style and name
-  for (const NamedPlan& style : StylePlans(*problem.space, false, false)) {
-    for (size_t g = 0; g < problem.space->groups().size(); ++g) {
-      const Group& group = problem.space->groups()[g];
+  for (const NamedPlan& style : StylePlans(problem.pricer->space(), false, false)) {
+    for (size_t g = 0; g < problem.pricer->space().groups().size(); ++g) {
+      const Group& group = problem.pricer->space().groups()[g];
       const auto& cut = group.options[static_cast<size_t>(style.plan.choices[g])];
       for (const Computation* computation : problem.pricer->module().computations()) {
         for (const Instruction* x : computation->instructions()) {
@@ -238,13 +234,13 @@ TEST_CASE("a plan that is good enough ends the search", "[autoshard]") {
   const std::vector<MeshAxis> mesh = {{"a", 4}, {"b", 2}};
   Problem whole(text, mesh);
   const SearchOptions options{.most_enumerated = 0};
-  const auto longest = SearchPlans(*whole.pricer, *whole.space, false, options);
+  const auto longest = SearchPlans(*whole.pricer, options);
   REQUIRE(longest);
   CHECK(!longest->is_settled);
   SearchOptions settled = options;
   settled.enough_s = 2 * longest->plans.front().figures.step.step_time_s;
   Problem again(text, mesh);
-  const auto shorter = SearchPlans(*again.pricer, *again.space, false, settled);
+  const auto shorter = SearchPlans(*again.pricer, settled);
   REQUIRE(shorter);
   CHECK(shorter->is_settled);
   CHECK(shorter->plans.front().figures.step.step_time_s <= settled.enough_s);
