@@ -4,7 +4,9 @@
 
 #include <re2/re2.h>
 
+#include <algorithm>
 #include <string_view>
+#include <vector>
 
 #include "core/analysis/integer_value.h"
 #include "ir/comparison.h"
@@ -15,6 +17,7 @@ namespace gshard {
 namespace {
 
 constexpr int kDeepestCounter = 64;
+constexpr size_t kMostConditions = 64;
 
 // Follows what does not change a scalar's value.
 const Instruction* SkipCopies(const Instruction* x) {
@@ -27,7 +30,8 @@ const Instruction* SkipCopies(const Instruction* x) {
       case Opcode::kOptBarrier:
         x = x->operand(0);
         continue;
-      case Opcode::kCustomCall:  // in a region that is manual in some axes a marker is on each value
+      case Opcode::kCustomCall:  // in a region that is manual in some axes a marker is on each
+                                 // value
         if (!IsIdentityCall(*x) || x->operand_count() != 1) return x;
         x = x->operand(0);
         continue;
@@ -124,10 +128,21 @@ std::optional<int64_t> RecordedTripCount(const Instruction& while_loop) {
   return std::nullopt;
 }
 
-}  // namespace
+// The truth value that `condition` is: JAX writes `p != false` for one that it converts to bool.
+const Instruction* SkipTruth(const Instruction* condition) {
+  condition = SkipCopies(condition);
+  while (condition->opcode() == Opcode::kCompare &&
+         condition->operand(0)->shape()->dtype() == DType::kPred &&
+         condition->attributes<CompareAttributes>().direction == ComparisonDirection::kNe &&
+         ConstantScalar(condition->operand(1)) == 0) {
+    condition = SkipCopies(condition->operand(0));
+  }
+  return condition;
+}
 
-std::optional<LoopCounter> CounterOf(const Instruction& while_loop) {
-  const Instruction* condition = SkipCopies(while_loop.called(0)->root());
+// Of a loop that runs while `condition` holds.
+std::optional<LoopCounter> CounterIn(const Instruction* condition, const Instruction& while_loop) {
+  condition = SkipTruth(condition);
   if (condition->opcode() != Opcode::kCompare) return std::nullopt;
   Loop loop{while_loop.operand(0), while_loop.called(1)->root()};
   for (int64_t side : {0, 1}) {
@@ -147,9 +162,29 @@ std::optional<LoopCounter> CounterOf(const Instruction& while_loop) {
   return std::nullopt;
 }
 
+}  // namespace
+
+std::optional<LoopCounter> CounterOf(const Instruction& while_loop) {
+  return CounterIn(while_loop.called(0)->root(), while_loop);
+}
+
 std::optional<int64_t> TripCount(const Instruction& while_loop) {
   if (std::optional<LoopCounter> counter = CounterOf(while_loop)) return counter->trips;
   return RecordedTripCount(while_loop);
+}
+
+std::optional<int64_t> MostTrips(const Instruction& while_loop) {
+  std::optional<int64_t> most;
+  std::vector<const Instruction*> open = {while_loop.called(0)->root()};
+  for (size_t i = 0; i < open.size() && i < kMostConditions; ++i) {
+    const Instruction* condition = SkipTruth(open[i]);
+    if (condition->opcode() == Opcode::kAnd) {
+      open.insert(open.end(), condition->operands().begin(), condition->operands().end());
+    } else if (const std::optional<LoopCounter> counter = CounterIn(condition, while_loop)) {
+      most = std::min(most.value_or(counter->trips), counter->trips);
+    }
+  }
+  return most;
 }
 
 }  // namespace gshard

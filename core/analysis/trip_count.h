@@ -25,6 +25,10 @@ std::optional<LoopCounter> CounterOf(const Instruction& while_loop);
 // else nothing.
 std::optional<int64_t> TripCount(const Instruction& while_loop);
 
+// Of a loop that also ends for other reasons, as iterations until they converge do: trips after
+// which one part of its condition, joined to the others by `and`, ends it.
+std::optional<int64_t> MostTrips(const Instruction& while_loop);
+
 }  // namespace gshard
 
 #endif  // GSHARD_CORE_ANALYSIS_TRIP_COUNT_H_

@@ -408,7 +408,7 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
   ReportBuilder(module, report, group ? &*group : nullptr).Run(*priced->entry);
   TimelineBuilder(*priced->network, priced->model->has_host_transfers(), report.timeline)
       .Run(*priced->entry);
-  report.unknown_trip_counts = priced->model->unknown_trip_counts();
+  report.loops_counted_once = priced->model->loops_counted_once();
   CountCustomCalls(module, report);
   if (chip.dense_ragged_dots) report.dense_ragged_dot_groups = MostRaggedDotGroups(module);
   if (!IsCompiled(module)) report.written_out_ragged_dot_groups = MostWrittenOutGroups(module);

@@ -16,6 +16,7 @@
 #include "core/cost/collective_cost.h"
 #include "core/cost/memory/peak_memory.h"
 #include "core/cost/pipeline_report.h"
+#include "core/cost/step_model.h"
 #include "core/cost/timeline.h"
 #include "ir/module.h"
 
@@ -132,7 +133,7 @@ struct CostReport {
   // Step time if every conditional took the mean of its branches; the rest of the report takes the
   // most expensive branch.
   double mean_branch_step_time_s = 0;
-  int64_t unknown_trip_counts = 0;  // while loops counted once for want of a trip count
+  std::vector<LoopCountedOnce> loops_counted_once;
   // Most groups of a ragged-dot whose rows the chip multiplies by all matrices; 0: there is none.
   int64_t dense_ragged_dot_groups = 0;
   // The same of ragged-dots that the text writes out so, as JAX does for CPUs; 0: there is none.

@@ -223,8 +223,7 @@ class StepBuilder {
     if (tuple->opcode() == Opcode::kParameter) {
       return SetNeeds(x, static_cast<int32_t>(-1 - index));
     }
-    const Instruction* same =
-        tuple->opcode() == Opcode::kTuple ? tuple->operand(index) : tuple;
+    const Instruction* same = tuple->opcode() == Opcode::kTuple ? tuple->operand(index) : tuple;
     needs_[x->id() - first_id_] = needs_[same->id() - first_id_];
   }
 
@@ -286,7 +285,6 @@ class StepBuilder {
     DropInitialValues(x);
     const Needs copies = CopiesOfKeptArguments(x);
     std::optional<int64_t> known = TripCount(*x);
-    if (!known) ++model_.unknown_trip_counts_;
     const double trips = static_cast<double>(known.value_or(1));
     const ComputationCost& condition = model_.Of(*x->called(0));
     const BranchedLoop* branched = model_.BranchesOf(*x);
@@ -298,8 +296,14 @@ class StepBuilder {
     } else {
       for (const ComputationCost* body : branched->bodies) callees.push_back({body, 1});
     }
+    double body_s = 0;
     for (const auto& [callee, times] : callees) {
       cost_.nodes.back().seconds += times * callee->schedule.seconds;
+      if (callee != &condition) body_s += times * callee->schedule.seconds;
+    }
+    if (!known && model_.are_counted_once_.insert(x).second) {
+      const double trip_s = condition.schedule.seconds + body_s;
+      model_.loops_counted_once_.push_back({std::string(x->name()), trip_s, MostTrips(*x)});
     }
     cost_.nodes.back().links = kAllLinks;
     WaitFor(node, NeedsOfOperands(x));
@@ -483,9 +487,8 @@ class StepBuilder {
     while (order.size() < count) {
       size_t i = 0;
       if (ready.empty()) {  // stuck
-        const uint32_t first = *std::ranges::find_if(by_text, [&](uint32_t n) {
-          return number[n] < 0;
-        });
+        const uint32_t first =
+            *std::ranges::find_if(by_text, [&](uint32_t n) { return number[n] < 0; });
         i = OneOnACycle(cost_.nodes, number, cost_.steps, first);
       } else {
         i = by_text[ready.top()];
@@ -522,9 +525,9 @@ class StepBuilder {
   std::vector<int32_t> need_lists_;  // of all instructions, one after the other
   Needs of_operands_;                // memory of NeedsOfOperands
   uint32_t first_id_ = 0;
-  std::unordered_set<const Instruction*> blocking_;          // of a program that runs call by call
+  std::unordered_set<const Instruction*> blocking_;  // of a program that runs call by call
   std::vector<int32_t> node_of_;  // of members of kernels, by instruction id - first_id_; else -1
-  std::vector<std::pair<int32_t, int64_t>> carried_uses_;    // node, element of the carried tuple
+  std::vector<std::pair<int32_t, int64_t>> carried_uses_;  // node, element of the carried tuple
 };
 
 StepModel::StepModel(const Module& module, const Chip& chip, const Mesh* mesh,

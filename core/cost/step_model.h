@@ -6,6 +6,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -32,6 +34,13 @@ struct StepModelOptions {
 };
 
 struct ComputationCost;
+
+// A while loop that counts once, as it does not follow from the text how often it runs.
+struct LoopCountedOnce {
+  std::string name;
+  double trip_s = 0;                  // seconds of one trip
+  std::optional<int64_t> most_trips;  // MostTrips
+};
 
 // What stands behind a node of a schedule. Times are in seconds.
 //
@@ -81,7 +90,8 @@ class StepModel {
   // Returns the cost of `trips` executions in a row; computed once for each pair. The reference is
   // valid as long as the model.
   const ComputationCost& Of(const Computation& computation, double trips = 1);
-  int64_t unknown_trip_counts() const { return unknown_trip_counts_; }
+  // In the order in which they were met.
+  const std::vector<LoopCountedOnce>& loops_counted_once() const { return loops_counted_once_; }
   bool has_conditionals() const { return has_conditionals_; }
   // True if something goes to or comes from the host. Transfers have a link stream of their own,
   // after those of the network.
@@ -112,7 +122,8 @@ class StepModel {
   std::map<std::pair<const Computation*, double>, std::unique_ptr<ComputationCost>> costs_;
   std::vector<std::unique_ptr<ComputationCost>> mixed_bodies_;
   std::vector<std::unique_ptr<BranchedLoop>> branched_loops_;
-  int64_t unknown_trip_counts_ = 0;
+  std::vector<LoopCountedOnce> loops_counted_once_;
+  std::unordered_set<const Instruction*> are_counted_once_;
   bool has_conditionals_ = false, has_host_transfers_ = false;
 };
 

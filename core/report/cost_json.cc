@@ -44,9 +44,18 @@ Json AtPeakRows(const Module& module, const MemoryReport& memory, size_t top) {
 Json AsWrittenJson(const CostReport& report) {
   if (!report.attention_as_written) return Json();
   const auto& [step_time_s, peak_bytes] = *report.attention_as_written;
-  return {{"step_time_s", step_time_s},
-          {"peak_bytes", peak_bytes},
-          {"fits", FitsAsWritten(report)}};
+  return {
+      {"step_time_s", step_time_s}, {"peak_bytes", peak_bytes}, {"fits", FitsAsWritten(report)}};
+}
+
+Json CountedOnceJson(const CostReport& report) {
+  Json rows = Json::Array();
+  for (const LoopCountedOnce& loop : report.loops_counted_once) {
+    rows.Append({{"name", loop.name},
+                 {"trip_time_s", loop.trip_s},
+                 {"most_trips", loop.most_trips ? Json(*loop.most_trips) : Json()}});
+  }
+  return rows;
 }
 
 Json CollectiveRows(const CostReport& report) {
@@ -171,7 +180,8 @@ std::string CostAsJson(const Module& module, const CostReport& report, size_t to
                    {"mfu", report.mfu},
                    {"hfu", report.hfu},
                    {"hbm_bytes_per_device", report.hbm_bytes_per_device},
-                   {"unknown_trip_counts", report.unknown_trip_counts},
+                   {"unknown_trip_counts", report.loops_counted_once.size()},
+                   {"loops_counted_once", CountedOnceJson(report)},
                    {"dense_ragged_dot_groups", report.dense_ragged_dot_groups},
                    {"written_out_ragged_dot_groups", report.written_out_ragged_dot_groups},
                    {"unknown_calls", report.unknown_calls},

@@ -100,6 +100,26 @@ std::string CustomCallNotes(const CostReport& report) {
   return out;
 }
 
+// While loops that count once; of those that end after a known number of trips, what all take.
+std::string CountedOnceNote(const CostReport& report) {
+  constexpr size_t kMostTold = 3;
+  const std::vector<LoopCountedOnce>& loops = report.loops_counted_once;
+  if (loops.empty()) return "";
+  std::vector<std::string> bounded;
+  for (const LoopCountedOnce& loop : loops) {
+    if (!loop.most_trips) continue;
+    bounded.push_back(fmt::format("{} runs {} times at most, {} each", loop.name, *loop.most_trips,
+                                  HumanSeconds(loop.trip_s)));
+  }
+  const size_t told = std::min(bounded.size(), kMostTold);
+  std::string out =
+      fmt::format("  note: {} while loop{} without a known trip count {} counted once",
+                  loops.size(), loops.size() == 1 ? "" : "s", loops.size() == 1 ? "is" : "are");
+  for (size_t i = 0; i < told; ++i) out += (i == 0 ? ": " : "; ") + bounded[i];
+  if (bounded.size() > told) out += fmt::format("; and {} more", bounded.size() - told);
+  return out + "\n";
+}
+
 // What lies elsewhere, and memory as the program is written.
 std::string OtherMemoryText(const CostReport& report) {
   const MemoryReport& memory = report.memory;
@@ -134,9 +154,9 @@ std::string CostVerdict(const CostReport& report) {
   std::string verdict = VerdictText(report.memory);
   if (report.memory.Fits() && !FitsAsWritten(report)) {
     verdict.pop_back();
-    verdict += fmt::format(
-        " with flash kernels for its attention; as it is written it does NOT fit: {}\n",
-        HumanBytes(static_cast<double>(report.attention_as_written->peak_bytes)));
+    verdict +=
+        fmt::format(" with flash kernels for its attention; as it is written it does NOT fit: {}\n",
+                    HumanBytes(static_cast<double>(report.attention_as_written->peak_bytes)));
   }
   return verdict;
 }
@@ -153,7 +173,8 @@ std::string CostAsText(const Module& module, const CostReport& report, size_t to
                      BreakdownText(report));
   if (report.sustained < 1) {
     out += fmt::format(
-        "  sustained      {:>11.0f}%   of the rates of single kernels, as in published training steps\n",
+        "  sustained      {:>11.0f}%   of the rates of single kernels, as in published training "
+        "steps\n",
         100 * report.sustained);
   }
   std::string waste = WasteText(report);
@@ -180,21 +201,19 @@ std::string CostAsText(const Module& module, const CostReport& report, size_t to
   }
   if (report.dense_ragged_dot_groups > 1) {
     out += fmt::format(
-        "  note: XLA for {} makes ragged-dots dense: every row meets the matrices of all groups, up "
+        "  note: XLA for {} makes ragged-dots dense: every row meets the matrices of all groups, "
+        "up "
         "to {} times the work\n",
         report.chip, report.dense_ragged_dot_groups);
   }
   if (report.written_out_ragged_dot_groups > 1) {
     out += fmt::format(
-        "  note: this is lax.ragged_dot as JAX writes it for CPUs, {} times the work: every row meets "
+        "  note: this is lax.ragged_dot as JAX writes it for CPUs, {} times the work: every row "
+        "meets "
         "the matrices of all groups; print the program for the chip's platform (docs/inputs.md)\n",
         report.written_out_ragged_dot_groups);
   }
-  if (report.unknown_trip_counts > 0) {
-    const bool is_one = report.unknown_trip_counts == 1;
-    out += fmt::format("  note: {} while loop{} without a known trip count {} counted once\n",
-                       report.unknown_trip_counts, is_one ? "" : "s", is_one ? "is" : "are");
-  }
+  out += CountedOnceNote(report);
   out += CustomCallNotes(report);
   if (!report.collectives.empty()) {
     out += fmt::format("\n  {:<22}{:<20}{:>8}{:>16}{:>12}{:>12}  largest because of\n",
