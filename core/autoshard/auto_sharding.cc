@@ -14,6 +14,7 @@
 #include "core/estimate/parallel_for.h"
 #include "core/remat/fit_to_memory.h"
 #include "core/transforms/annotations/strip_shardings.h"
+#include "core/transforms/cse.h"
 #include "ir/printer.h"
 
 namespace gshard::autoshard {
@@ -72,6 +73,7 @@ class AutoSharding {
     const int64_t devices = (*module)->DeviceCount();
     (*module)->header().num_partitions = 1;
     (*module)->header().frontend_attributes = {};
+    MergeCommonSubexpressions(**module);
     DeviceProgramOptions program;
     program.is_partitioned = true;  // by not being cut
     auto made = MakeDeviceProgram(std::move(*module), program);

@@ -28,7 +28,7 @@ Expected<void> Partition(DeviceProgram& program, const DeviceProgramOptions& opt
       if (IsCompiled(module) || !CheckInlinedSize(module)) return {};
       if (auto inlined = InlineCalls(module); !inlined) return Fail(std::move(inlined.error()));
       Canonicalize(module);
-      MergeCommonSubexpressions(module);
+      MergeCommonSubexpressions(module);  // as the partitioner does where there is something to cut
       return {};
     }
     if (auto small = CheckInlinedSize(module); !small) return small;
@@ -74,8 +74,6 @@ Expected<DeviceProgram> MakeDeviceProgram(std::unique_ptr<Module> module,
     if (options.num_partitions > 0) {
       program.module->header().num_partitions = options.num_partitions;
     }
-    // As the partitioner does where there is something to cut.
-    if (!IsCompiled(*program.module)) MergeCommonSubexpressions(*program.module);
   } else if (auto done = Partition(program, options); !done) {
     return Fail(std::move(done.error()));
   }

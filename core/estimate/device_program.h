@@ -67,10 +67,10 @@ struct DeviceProgram {
 };
 
 // Makes the program of one device of a whole program. One that is partitioned already stays as it
-// is but for `optimize`; one for a single device has its calls inlined and is canonicalised. In
-// both, unless they are compiled text, equal computations become one, as compilers and the
-// partitioner have it. Errors: sizes without a bound (E-COST-010), calls that would be written out
-// to over a million instructions, those of propagation and partitioning.
+// is but for `optimize`; one for a single device has its calls inlined, is canonicalised, and does
+// equal computations once, as partitioned ones do, unless it is compiled text. Errors: sizes
+// without a bound (E-COST-010), calls that would be written out to over a million instructions,
+// those of propagation and partitioning.
 Expected<DeviceProgram> MakeDeviceProgram(std::unique_ptr<Module> module,
                                           const DeviceProgramOptions& options);
 
