@@ -30,8 +30,8 @@ const Instruction* SkipCopies(const Instruction* x) {
       case Opcode::kOptBarrier:
         x = x->operand(0);
         continue;
-      case Opcode::kCustomCall:  // in a region that is manual in some axes a marker is on each
-                                 // value
+      // In a region that is manual in some axes a marker is on each value.
+      case Opcode::kCustomCall:
         if (!IsIdentityCall(*x) || x->operand_count() != 1) return x;
         x = x->operand(0);
         continue;
@@ -140,9 +140,8 @@ const Instruction* SkipTruth(const Instruction* condition) {
   return condition;
 }
 
-// Of a loop that runs while `condition` holds.
+// Of a loop that runs while `condition` holds, which SkipTruth has returned.
 std::optional<LoopCounter> CounterIn(const Instruction* condition, const Instruction& while_loop) {
-  condition = SkipTruth(condition);
   if (condition->opcode() != Opcode::kCompare) return std::nullopt;
   Loop loop{while_loop.operand(0), while_loop.called(1)->root()};
   for (int64_t side : {0, 1}) {
@@ -165,7 +164,7 @@ std::optional<LoopCounter> CounterIn(const Instruction* condition, const Instruc
 }  // namespace
 
 std::optional<LoopCounter> CounterOf(const Instruction& while_loop) {
-  return CounterIn(while_loop.called(0)->root(), while_loop);
+  return CounterIn(SkipTruth(while_loop.called(0)->root()), while_loop);
 }
 
 std::optional<int64_t> TripCount(const Instruction& while_loop) {

@@ -155,7 +155,7 @@ std::optional<PlanFigures> PlanPricer::PriceOne(const Plan& plan, Reading& readi
   return *figures;
 }
 
-size_t PlanPricer::MostAhead() const { return readings_.size() == 1 ? 0 : 2 * readings_.size(); }
+size_t PlanPricer::MostAhead() const { return 2 * readings_.size(); }
 
 std::vector<std::optional<PlanFigures>> PlanPricer::Price(std::span<const Plan> plans,
                                                           std::span<const Plan> next) {
@@ -169,11 +169,10 @@ std::vector<std::optional<PlanFigures>> PlanPricer::Price(std::span<const Plan> 
     if (!known_.contains(key)) ahead.push_back({std::move(key), plan});
   }
   if (!fresh.empty()) {
-    const std::vector<PlanToPrice> asked = fresh;
-    const auto figures = threads_->Run(std::move(fresh), std::move(ahead));
-    for (size_t i = 0; i < asked.size(); ++i) {
+    const auto figures = threads_->Run(fresh, ahead);
+    for (size_t i = 0; i < fresh.size(); ++i) {
       if (!figures[i]) ++refused_;
-      known_[asked[i].key] = figures[i];
+      known_[fresh[i].key] = figures[i];
     }
   }
   std::vector<std::optional<PlanFigures>> answers;

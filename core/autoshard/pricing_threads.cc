@@ -20,26 +20,26 @@ PricingThreads::~PricingThreads() {
   threads_.clear();  // joins
 }
 
-std::vector<std::optional<PlanFigures>> PricingThreads::Run(std::vector<PlanToPrice> plans,
-                                                            std::vector<PlanToPrice> next) {
-  if (threads_.size() == 1) next.clear();  // it would only keep the thread from `plans`
+std::vector<std::optional<PlanFigures>> PricingThreads::Run(const std::vector<PlanToPrice>& plans,
+                                                            const std::vector<PlanToPrice>& next) {
   std::vector<std::shared_ptr<Task>> tasks;
   std::unique_lock lock(mutex_);
-  for (PlanToPrice& plan : plans) {
+  for (const PlanToPrice& plan : plans) {
     if (auto known = by_key_.extract(plan.key)) {
       tasks.push_back(std::move(known.mapped()));
     } else {
-      tasks.push_back(std::make_shared<Task>(std::move(plan.plan)));
+      tasks.push_back(std::make_shared<Task>(plan.plan));
     }
     if (tasks.back()->state == Task::State::kWaiting) asked_.push_back(tasks.back());
   }
   ahead_.clear();
   std::erase_if(by_key_,
                 [](const auto& one) { return one.second->state == Task::State::kWaiting; });
-  for (PlanToPrice& plan : next) {
-    const auto [task, is_new] = by_key_.try_emplace(std::move(plan.key), nullptr);
+  for (const PlanToPrice& plan : next) {
+    if (threads_.size() == 1) break;
+    const auto [task, is_new] = by_key_.try_emplace(plan.key, nullptr);
     if (!is_new) continue;
-    task->second = std::make_shared<Task>(std::move(plan.plan));
+    task->second = std::make_shared<Task>(plan.plan);
     ahead_.push_back(task->second);
   }
   to_do_.notify_all();

@@ -11,7 +11,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -42,10 +41,11 @@ class PricingThreads {
   PricingThreads& operator=(const PricingThreads&) = delete;
 
   // Returns the figures of `plans`, in their order, each with another key. Threads that find no
-  // more of them to price go on with `next`, also after this has returned. Throws what pricing one
+  // more of them to price go on with `next`, also after this has returned; one thread alone does
+  // not, as `next` would only keep it from `plans`. Throws what pricing one
   // of `plans` has thrown.
-  std::vector<std::optional<PlanFigures>> Run(std::vector<PlanToPrice> plans,
-                                              std::vector<PlanToPrice> next);
+  std::vector<std::optional<PlanFigures>> Run(const std::vector<PlanToPrice>& plans,
+                                              const std::vector<PlanToPrice>& next);
 
  private:
   struct Task {

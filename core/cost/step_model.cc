@@ -296,13 +296,12 @@ class StepBuilder {
     } else {
       for (const ComputationCost* body : branched->bodies) callees.push_back({body, 1});
     }
-    double body_s = 0;
     for (const auto& [callee, times] : callees) {
       cost_.nodes.back().seconds += times * callee->schedule.seconds;
-      if (callee != &condition) body_s += times * callee->schedule.seconds;
     }
     if (!known && model_.are_counted_once_.insert(x).second) {
-      const double trip_s = condition.schedule.seconds + body_s;
+      // The condition has run once more.
+      const double trip_s = cost_.nodes.back().seconds - condition.schedule.seconds;
       model_.loops_counted_once_.push_back({std::string(x->name()), trip_s, MostTrips(*x)});
     }
     cost_.nodes.back().links = kAllLinks;
