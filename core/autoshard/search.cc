@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "core/autoshard/move_effects.h"
 #include "core/autoshard/seeds.h"
 #include "ir/dims.h"
 
@@ -30,13 +31,21 @@ constexpr double kSmallerPeak = 0.75;
 // Plans of known styles, beside the best of them, that single changes are tried on.
 constexpr size_t kMoreStyles = 2;
 
-// A change of one group that made every plan slower by so much is left out of quick passes.
-constexpr double kHopeless = 1.1;
 // Quick passes are for plans that take less than so many times what would end the search.
 constexpr double kNearEnd = 1.05;
 
 // Seeds that are improved in whatever memory before the limit counts.
 constexpr size_t kFreePasses = 2;
+
+// The powers of Search::PenalizedTime that descents from the fastest plan begin with, what they
+// grow by until a plan fits, and the greatest.
+constexpr double kFirstPenalties[] = {1, 2};
+constexpr double kPenaltyGrowth = 4;
+constexpr double kLastPenalty = 64;
+// So many of the most hopeful changes are priced at a time.
+constexpr size_t kMovesAtOnce = 8;
+// A seed whose descent ends so many times slower than the best plan is left.
+constexpr double kFarBehind = 1.3;
 
 // `limit_bytes`: 0: none.
 bool Fits(const PricedPlan& plan, int64_t limit_bytes) {
@@ -56,7 +65,8 @@ class Search {
       : pricer_(pricer),
         space_(pricer.space()),
         options_(options),
-        limit_bytes_(options.limit_bytes) {}
+        limit_bytes_(options.limit_bytes),
+        effects_(pricer.space()) {}
 
   Expected<SearchResult> Run() {
     const bool has_written = std::ranges::any_of(
@@ -126,7 +136,18 @@ class Search {
   }
 
   bool Better(const PricedPlan& a, const PricedPlan& b) const {
-    return IsBetter(a, b, limit_bytes_);
+    const bool by_penalty =
+        penalty_ > 0 && a.figures.returns_state_alike == b.figures.returns_state_alike;
+    return by_penalty ? PenalizedTime(a) < PenalizedTime(b) * (1 - kSameTime)
+                      : IsBetter(a, b, limit_bytes_);
+  }
+
+  // The step time, times a power of how many times the limit the peak is, if it is more.
+  double PenalizedTime(const PricedPlan& plan) const {
+    const double over = FitsNow(plan) ? 1
+                                      : static_cast<double>(plan.figures.step.peak_bytes) /
+                                            static_cast<double>(limit_bytes_);
+    return plan.figures.step.step_time_s * std::pow(over, penalty_);
   }
 
   // Is it so near the best time there can be that no more search is worth its time?
@@ -337,28 +358,77 @@ class Search {
   // is near. Elsewhere all evaluations are used up, and those for such moves are well spent.
   std::vector<Plan> HopefulMoves(const PricedPlan& current, size_t g, bool quick) const {
     const bool is_near = current.figures.step.step_time_s < kNearEnd * options_.enough_s;
-    if (!quick || !is_near || !FitsNow(current) || slowdowns_.empty()) {
+    if (!quick || !is_near || !FitsNow(current)) {
       return MovesOfGroup(current.plan, g);
     }
     std::vector<Plan> moves;
     for (Plan& move : MovesOfGroup(current.plan, g)) {
-      if (slowdowns_[g][At(move.choices[g])] < kHopeless) moves.push_back(std::move(move));
+      if (!effects_.IsHopeless(g, move.choices[g])) moves.push_back(std::move(move));
     }
     return moves;
   }
 
-  // Notes how much slower than `before_s` each move makes a plan, at best.
-  void NoteSlowdowns(double before_s, size_t g, const std::vector<Plan>& moves) {
-    if (slowdowns_.empty()) {
-      for (const Group& group : space_.groups()) slowdowns_.emplace_back(group.options.size(), 0);
-    }
+  // Notes what changes of group `g` made of the plan `before`.
+  void NoteEffects(const PricedPlan& before, size_t g, const std::vector<Plan>& moves) {
     for (const Plan& move : moves) {
       if (!pricer_.Knows(move)) continue;
-      const auto figures = pricer_.Price({&move, 1})[0];
-      double& least = slowdowns_[g][At(move.choices[g])];
-      const double now = figures ? figures->step.step_time_s / before_s : HUGE_VAL;
-      least = least == 0 ? now : std::min(least, now);
+      effects_.Note(g, move.choices[g], before.figures, pricer_.Price({&move, 1})[0]);
     }
+  }
+
+  // The figures of `current` with one group changed, which makes `move`: as they are known, else by
+  // what that change did to the last plan it was tried on. Nothing where neither is known.
+  std::optional<PricedPlan> Expect(const PricedPlan& current, size_t g, const Plan& move) {
+    const bool is_known = pricer_.Knows(move);
+    const auto figures = is_known ? pricer_.Price({&move, 1})[0]
+                                  : effects_.Expect(g, move.choices[g], current.figures);
+    if (!figures) return std::nullopt;
+    // A change that did nothing to another plan may make this one, if it fits, faster.
+    const bool may_help = !is_known && FitsNow(current);
+    return PricedPlan{move, *figures, may_help ? 0 : space_.AnnotationsOf(move)};
+  }
+
+  // The changes of one group that are expected to make `current` better, the best first.
+  std::vector<std::pair<size_t, Plan>> ExpectedMoves(const PricedPlan& current) {
+    std::vector<std::pair<size_t, PricedPlan>> better;
+    for (size_t g = 0; g < space_.groups().size(); ++g) {
+      for (const Plan& move : MovesOfGroup(current.plan, g)) {
+        auto expected = Expect(current, g, move);
+        if (expected && Better(*expected, current)) better.emplace_back(g, std::move(*expected));
+      }
+    }
+    std::ranges::stable_sort(better, {}, [&](const auto& a) { return PenalizedTime(a.second); });
+    better.resize(std::min(better.size(), kMovesAtOnce));
+    std::vector<std::pair<size_t, Plan>> moves;
+    for (auto& [g, expected] : better) moves.emplace_back(g, std::move(expected.plan));
+    return moves;
+  }
+
+  // Changes of one group until none that was tried before is expected to help: it takes a few
+  // evaluations where a pass takes hundreds.
+  void DescendQuickly(PricedPlan& current) {
+    while (Left() > 0) {
+      const std::vector<std::pair<size_t, Plan>> moves = ExpectedMoves(current);
+      const bool has_new =
+          std::ranges::any_of(moves, [&](const auto& move) { return !pricer_.Knows(move.second); });
+      std::vector<Plan> plans;
+      for (const auto& [g, move] : moves) plans.push_back(move);
+      const PricedPlan before = current;
+      if (!Take(std::move(plans), current) && !has_new) return;
+      for (const auto& [g, move] : moves) NoteEffects(before, g, {move});
+    }
+  }
+
+  // What a quick descent makes of a plan. Where it does not fit, its memory is a price before the
+  // limit is a wall (the exterior penalty method): the time is multiplied by a power of how many
+  // times the limit the peak is, which grows from `first` until the plan fits.
+  PricedPlan Approach(PricedPlan plan, double first) {
+    for (penalty_ = first; !FitsNow(plan) && penalty_ <= kLastPenalty; penalty_ *= kPenaltyGrowth) {
+      DescendQuickly(plan);
+    }
+    penalty_ = 0;
+    DescendQuickly(plan);
+    return plan;
   }
 
   // Of the groups in the queue, those that come first: if the one before them changes nothing.
@@ -385,9 +455,9 @@ class Search {
       queue.pop_front();
       is_queued[g] = false;
       const std::vector<Plan> moves = HopefulMoves(current, g, quick);
-      const double before_s = current.figures.step.step_time_s;
+      const PricedPlan before = current;
       const bool is_better = Take(moves, current, FirstMoves(current, queue, quick));
-      NoteSlowdowns(before_s, g, moves);
+      NoteEffects(before, g, moves);
       if (!is_better) continue;
       changed = true;
       for (const auto& [a, b] : space_.neighbours()) {
@@ -516,9 +586,24 @@ class Search {
     limit_bytes_ = options_.limit_bytes;
   }
 
-  // The best that passes lead to: from the best known plan, from each seed, and from the best of
-  // those to plans of less memory and back. Time alone leads to where every single change is too
-  // dear.
+  // What becomes of the fastest plan in whatever memory where it is brought down to the limit, by
+  // penalties that begin differently; nothing if it fits.
+  std::optional<PricedPlan> FitFastest() {
+    limit_bytes_ = 0;
+    const PricedPlan fastest = *BestSeen();
+    limit_bytes_ = options_.limit_bytes;
+    std::optional<PricedPlan> best;
+    if (FitsNow(fastest)) return best;
+    for (const double penalty : kFirstPenalties) {
+      PricedPlan reached = Approach(fastest, penalty);
+      if (!best || Better(reached, *best)) best = std::move(reached);
+    }
+    return best;
+  }
+
+  // The best that passes lead to: from the best known plan, from the fastest brought down to the
+  // limit, from each seed whose quick descent promises something, and from the best of those to
+  // plans of less memory and back. Time alone leads to where every single change is too dear.
   PricedPlan Explore() {
     ExploreFreely();
     if (IsSettled()) return *BestSeen();
@@ -527,9 +612,16 @@ class Search {
     }
     PricedPlan best = *BestSeen();
     best = PassFrom(best, best);
+    if (const auto reached = FitFastest(); reached && Better(*reached, best)) {
+      best = PassFrom(*reached, *reached);
+    }
     for (const PricedPlan& seed : Seeds()) {
       if (SettlesIt(best)) return best;
-      best = PassFrom(seed, best);
+      const PricedPlan reached = FitsNow(best) ? Approach(seed, kFirstPenalties[0]) : seed;
+      const bool is_far_behind =
+          FitsNow(best) && (!FitsNow(reached) || reached.figures.step.step_time_s >
+                                                     kFarBehind * best.figures.step.step_time_s);
+      if (!is_far_behind) best = PassFrom(reached, best);
     }
     PricedPlan smaller = best;
     limit_bytes_ =
@@ -642,8 +734,8 @@ class Search {
   std::vector<PricedPlan> seen_;
   std::vector<PricedPlan> styles_;
   std::vector<NamedPrice> named_;
-  // By group and option: the least that this choice ever multiplied a plan's time by; 0: not tried.
-  std::vector<std::vector<double>> slowdowns_;
+  double penalty_ = 0;  // the power of PenalizedTime; 0: a plan that fits is better than any other
+  MoveEffects effects_;
   SearchResult result_;
 };
 
