@@ -15,6 +15,7 @@
 #include "core/remat/fit_to_memory.h"
 #include "core/transforms/annotations/strip_shardings.h"
 #include "core/transforms/cse.h"
+#include "core/transforms/rewriter.h"
 #include "ir/printer.h"
 
 namespace gshard::autoshard {
@@ -24,6 +25,17 @@ namespace {
 constexpr size_t kMaxRemats = 3;
 // What a plan takes to price, by the size of the program, on a processor of 2026; two of them work.
 constexpr double kSecondsPerInstruction = 2e-6 / 2;
+
+// Does a transpose move nothing where dims are cut into elements of their own? `devices`: how many
+// there are; a dim whose size divides them may be cut so.
+bool MayMoveNothing(const Instruction* x, int64_t devices) {
+  if (x->opcode() != Opcode::kTranspose) return false;
+  std::vector<int64_t> order;
+  for (const int64_t dim : x->attributes<DimensionsAttributes>().dimensions) {
+    if (devices % x->operand(0)->shape()->dim(dim) != 0) order.push_back(dim);
+  }
+  return std::ranges::is_sorted(order);
+}
 
 class AutoSharding {
  public:
@@ -65,7 +77,7 @@ class AutoSharding {
   }
 
   // The whole step on one device that has all the memory it wants: no plan makes a kernel faster
-  // than its share.
+  // than its share. Transposes that a plan may make move nothing are reshapes here.
   Expected<void> FindBound() {
     auto module = ParsePlan(prepared_.text);
     if (!module) return Fail(std::move(module.error()));
@@ -73,6 +85,13 @@ class AutoSharding {
     const int64_t devices = (*module)->DeviceCount();
     (*module)->header().num_partitions = 1;
     (*module)->header().frontend_attributes = {};
+    Rewriter rewriter(**module);
+    for (Computation* computation : (*module)->computations()) {
+      rewriter.Run(computation, [&](Instruction* x, Rewriter& r) {
+        if (!MayMoveNothing(x, devices)) return x;
+        return r.builder().Reshape(x->operand(0), x->shape()->dims());
+      });
+    }
     MergeCommonSubexpressions(**module);
     DeviceProgramOptions program;
     program.is_partitioned = true;  // by not being cut
