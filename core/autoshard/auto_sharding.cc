@@ -32,7 +32,8 @@ bool MayMoveNothing(const Instruction* x, int64_t devices) {
   if (x->opcode() != Opcode::kTranspose) return false;
   std::vector<int64_t> order;
   for (const int64_t dim : x->attributes<DimensionsAttributes>().dimensions) {
-    if (devices % x->operand(0)->shape()->dim(dim) != 0) order.push_back(dim);
+    const int64_t size = x->operand(0)->shape()->dim(dim);
+    if (size == 0 || devices % size != 0) order.push_back(dim);
   }
   return std::ranges::is_sorted(order);
 }

@@ -29,8 +29,7 @@ void MoveEffects::Note(size_t group, int option, const PlanFigures& before,
     effect.growth =
         static_cast<double>(after->step.peak_bytes) / static_cast<double>(before.step.peak_bytes);
   }
-  effect.least_slowdown = effect.is_known ? std::min(effect.least_slowdown, effect.last_slowdown)
-                                          : effect.last_slowdown;
+  effect.least_slowdown = std::min(effect.least_slowdown, effect.last_slowdown);
   effect.is_known = true;
 }
 

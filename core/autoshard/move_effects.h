@@ -1,10 +1,12 @@
 // What changes of one group did to the plans they were tried on, and what they may do to another.
 //
-// docs/auto.md ("Moves"): a change that every plan became much slower by is left out of quick
-// passes, and quick descents try those first that are expected to do most good. Not thread-safe.
+// docs/auto.md ("Moves", "Down to the limit"): a change that made every plan much slower is left
+// out of quick passes near the end of a search, and quick descents try those first that are
+// expected to do most good. Not thread-safe.
 #ifndef GSHARD_CORE_AUTOSHARD_MOVE_EFFECTS_H_
 #define GSHARD_CORE_AUTOSHARD_MOVE_EFFECTS_H_
 
+#include <cmath>
 #include <optional>
 #include <vector>
 
@@ -32,7 +34,7 @@ class MoveEffects {
  private:
   struct Effect {
     bool is_known = false;
-    double least_slowdown = 0;             // what it ever multiplied a step time by
+    double least_slowdown = HUGE_VAL;      // what it ever multiplied a step time by
     double last_slowdown = 0, growth = 0;  // what it multiplied time and peak of the last plan by
   };
   std::vector<std::vector<Effect>> effects_;  // by group and option

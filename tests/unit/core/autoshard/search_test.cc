@@ -279,6 +279,20 @@ TEST_CASE("the text of the best plan has the figures that are told", "[autoshard
   }
 }
 
+TEST_CASE("a transpose of an array without elements is taken", "[autoshard]") {
+  AutoOptions options;
+  options.mesh = {{"data", 2}};
+  const AutoResult result = Sharded(R"(HloModule empty
+ENTRY e {
+  x = f32[0,256] parameter(0)
+  y = f32[64,256] parameter(1)
+  t = f32[256,0] transpose(x), dimensions={1,0}
+  ROOT d = f32[64,0] dot(y, t), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+})",
+                                    options);
+  CHECK_FALSE(result.plans.empty());
+}
+
 TEST_CASE("what is fixed stays as it is", "[autoshard]") {
   Random random(11);
   AutoOptions options;
