@@ -386,6 +386,17 @@ MemoryOptions MemoryOptionsOf(const Chip& chip, const CostOptions& options) {
   return memory;
 }
 
+namespace {
+
+// Of the module of a PricedStep, whose operands are rounded already.
+MemoryOptions MemoryOptionsOfPriced(const Chip& chip, const CostOptions& options) {
+  MemoryOptions memory = MemoryOptionsOf(chip, options);
+  memory.rounds_dot_operands = false;
+  return memory;
+}
+
+}  // namespace
+
 Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOptions& options) {
   std::optional<OpNameGroup> group;
   if (!options.group_by.empty()) {
@@ -432,7 +443,7 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
     report.mfu = report.useful_flops_per_device / capacity;
     report.hfu = (report.flops_per_device - report.masked_flops_per_device) / capacity;
   }
-  const MemoryOptions memory_options = MemoryOptionsOf(chip, options);
+  const MemoryOptions memory_options = MemoryOptionsOfPriced(chip, options);
   if (report.pipeline) {
     EstimateMemory(module, memory_options, *report.pipeline, report.memory);
   } else {
@@ -450,7 +461,7 @@ void TellAttentionAsWritten(Module& module, const Chip& chip, CostOptions option
   options.fuse_attention = false;
   Expected<PricedStep> priced = PricedStep::Make(module, chip, options);
   if (!priced) return;
-  const MemoryOptions memory_options = MemoryOptionsOf(chip, options);
+  const MemoryOptions memory_options = MemoryOptionsOfPriced(chip, options);
   MemoryReport memory;
   if (priced->pipeline) {
     EstimateMemory(module, memory_options, *priced->pipeline, memory);
@@ -483,7 +494,7 @@ Expected<StepFigures> EstimateStep(Module& module, const Chip& chip, const CostO
                     capacity;
     }
   }
-  figures.peak_bytes = PeakBytes(module, MemoryOptionsOf(chip, options));
+  figures.peak_bytes = PeakBytes(module, MemoryOptionsOfPriced(chip, options));
   return figures;
 }
 

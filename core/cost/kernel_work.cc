@@ -234,7 +234,7 @@ KernelWork WorkOf(const FusionModel& model, const FusionKernel& kernel) {
       }
       if (!model.IsFused(x)) {
         reads.Need(x, 1);
-        work.bytes += model.IsRounded(x) ? static_cast<double>(model.BytesOf(x)) : WrittenBytes(x);
+        work.bytes += WrittenBytes(x);
       }
       reads.NeedOperands(x, attention != nullptr ? 1 : reads.ShareOfValue(x));
       for (const Instruction* operand : x->operands()) {
@@ -250,7 +250,7 @@ KernelWork WorkOf(const FusionModel& model, const FusionKernel& kernel) {
   for (const auto& [value, share] : reads.shares()) {
     bool inside = model.KernelOf(value) == &kernel || model.IsFused(value);
     if (!inside && !model.IsSpared(value))
-      work.bytes += share * static_cast<double>(model.BytesOf(value));
+      work.bytes += share * static_cast<double>(value->shape()->byte_size());
   }
   if (root->opcode() == Opcode::kCustomCall) {
     AddCustomCall(*root, work);
@@ -258,7 +258,7 @@ KernelWork WorkOf(const FusionModel& model, const FusionKernel& kernel) {
   }
   OpCost own = CostOf(*root);
   const bool is_alone = kernel.members.size() == 1 && kernel.copies.empty();
-  if (own.has_bytes && is_alone && !model.IsRounded(root)) work.bytes = own.bytes;
+  if (own.has_bytes && is_alone) work.bytes = own.bytes;
   work.bytes += CopiedBytes(kernel, model.is_compiled());
   Classify(work);
   if (attention != nullptr) {

@@ -63,7 +63,6 @@ class StepBuilder {
     FusionOptions fusion_options = FusionOptionsOf(model_.chip_);
     fusion_options.host = &model_.host_;
     if (model_.attention_) fusion_options.attention = &*model_.attention_;
-    fusion_options.rounded = &model_.rounded_;
     fusion_options.is_compiled = model_.is_compiled_;
     FusionModel fusion(computation_, model_.users_, fusion_options);
     uint32_t last_id = 0;
@@ -536,7 +535,6 @@ StepModel::StepModel(const Module& module, const Chip& chip, const Mesh* mesh,
       network_(network),
       options_(options),
       users_(module),
-      rounded_(chip.RoundsDotOperands() ? RoundedValues(module, users_) : RoundedValues()),
       is_compiled_(IsCompiled(module)),
       collectives_(module.DeviceCount(), mesh, network),
       host_(module, users_) {

@@ -114,7 +114,6 @@ class StepModel {
   const Network* network_;
   StepModelOptions options_;
   Users users_;
-  RoundedValues rounded_;
   bool is_compiled_;
   std::optional<ModuleAttention> attention_;
   CollectiveCosts collectives_;

@@ -98,6 +98,18 @@ class MixedPrecision {
     return false;
   }
 
+  // A compiler's sum whose result is rounded as it is written.
+  static bool RoundsReduction(const Instruction& x) {
+    switch (x.opcode()) {
+      case Opcode::kReduce:
+      case Opcode::kReduceWindow:
+      case Opcode::kSelectAndScatter:
+        return IsFloatArray(&x) && ReducedType(x, 0) != TypeOf(&x);
+      default:  // arithmetic: TypeBeforeConvert
+        return false;
+    }
+  }
+
   // Of operand k once it is converted.
   static DType ReducedType(const Instruction& x, size_t k) {
     const auto i = static_cast<int64_t>(k);
@@ -129,7 +141,7 @@ class MixedPrecision {
     for (int64_t i = 0; i < x.operand_count(); ++i) {
       if (WantsConvert(x, i)) return true;
     }
-    return WantsReducer(x);
+    return WantsReducer(x) || RoundsReduction(x);
   }
 
   void Convert(Computation* computation) {
@@ -150,12 +162,13 @@ class MixedPrecision {
         rewriter.Alias(x, builder.Convert(x, type));
         continue;
       }
-      if (!WantsReducer(*x)) {
+      const bool wants_reducer = WantsReducer(*x);
+      if (!wants_reducer && !RoundsReduction(*x)) {
         rewriter.Keep(x);
         continue;
       }
       const auto last = static_cast<int64_t>(x->called().size()) - 1;
-      x->set_called(last, Between(x->called(last), *x));
+      if (wants_reducer) x->set_called(last, Between(x->called(last), *x));
       const Shape* shape = x->shape();
       x->set_shape(Reduced(*x));
       rewriter.Keep(x);

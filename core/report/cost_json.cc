@@ -31,7 +31,6 @@ Json AtPeakRows(const Module& module, const MemoryReport& memory, size_t top) {
                  {"dense_bytes", DenseBytes(buffer)},
                  {"class", BufferClassName(buffer.kind)},
                  {"shape", ToString(buffer.shape, false)},
-                 {"stored_as", buffer.is_rounded ? "bf16" : ""},
                  {"global_shape", global != nullptr ? ToString(global, false) : ""},
                  {"sharding", buffer.sharding_text},
                  {"free_axes", buffer.free_axes},

@@ -23,7 +23,6 @@ std::string LeafName(const LiveBuffer& row) {
 std::string TensorText(const LiveBuffer& row) {
   constexpr double kWorthTelling = 1.1;
   std::string text = ToString(row.shape, false);
-  if (row.is_rounded) text += " kept as bf16";
   const double padding = static_cast<double>(row.bytes) / static_cast<double>(DenseBytes(row));
   if (row.shape->IsArray() && padding >= kWorthTelling)
     text += fmt::format(" padded {:.1f}x", padding);
@@ -79,8 +78,7 @@ const Instruction* BufferPlaces::Nearest(const Instruction& x, bool is_user) con
 }
 
 int64_t DenseBytes(const LiveBuffer& buffer) {
-  const int64_t bytes = BufferBytes(buffer.shape, Tiling::kDense);
-  return std::max<int64_t>(1, buffer.is_rounded ? bytes / 2 : bytes);
+  return std::max<int64_t>(1, BufferBytes(buffer.shape, Tiling::kDense));
 }
 
 std::string VerdictText(const MemoryReport& report) {

@@ -238,7 +238,8 @@ class Verifier {
   bool RoundsResult(const Instruction& x, const Shape* inferred) {
     const Motion motion = MotionOf(x.opcode());
     const bool may_round = IsElementwise(x.opcode()) || x.opcode() == Opcode::kAllReduce ||
-                           x.opcode() == Opcode::kReduce || motion == Motion::kTakes ||
+                           x.opcode() == Opcode::kReduce || x.opcode() == Opcode::kReduceWindow ||
+                           x.opcode() == Opcode::kSelectAndScatter || motion == Motion::kTakes ||
                            motion == Motion::kGathers;
     if (!may_round) return false;
     const std::vector<const Shape*> declared = LeafShapes(x.shape());

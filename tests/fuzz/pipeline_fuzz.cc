@@ -25,6 +25,7 @@
 #include "core/remat/fit_to_memory.h"
 #include "core/spmd/expansion.h"
 #include "core/spmd/per_device_module.h"
+#include "core/transforms/rounded_operands.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/stablehlo/reader.h"
@@ -214,6 +215,8 @@ void CheckReports(const std::string& input) {
   const auto report = gshard::EstimateCost(*module, *chip);
   if (!report) return CheckError(report.error(), "cost", input);
   Require(report->memory.peak_bytes >= 0, "cost", "a negative peak", input);
+  CheckReadable(*module, "what a TPU's compiler makes of it", input);
+  Require(!gshard::RoundOperands(*module), "cost", "rounded operands change again", input);
 }
 
 }  // namespace

@@ -8,9 +8,9 @@
 #include <unordered_map>
 
 #include "core/analysis/attention/dependence_tree.h"
-#include "core/analysis/combiner.h"
 #include "core/analysis/kernels/aliases.h"
 #include "core/analysis/kernels/eager_calls.h"
+#include "core/analysis/kernels/scaled_casts.h"
 #include "ir/custom_call.h"
 #include "ir/metadata.h"
 #include "ir/module.h"
@@ -110,48 +110,24 @@ bool IsRowOfStack(const Instruction* x) {
          std::ranges::equal(rows.subspan(1), stack->shape()->dims().subspan(1));
 }
 
-// The largest magnitude of an array, by which it is scaled for an 8-bit type.
-bool IsLargestMagnitude(const Instruction* x) {
-  return x->opcode() == Opcode::kReduce && x->shape()->IsArray() &&
-         x->shape()->element_count() == 1 && x->operand(0)->opcode() == Opcode::kAbs &&
-         CombinerOf(x->called(0)) == Opcode::kMaximum;
+// As a division or a function.
+bool TakesSeveralOperations(Opcode opcode) {
+  return opcode == Opcode::kDivide || opcode == Opcode::kPower || opcode == Opcode::kAtan2 ||
+         opcode == Opcode::kSqrt || opcode == Opcode::kRsqrt ||
+         AttributeTagOf(opcode) == &AttributeType<MathAttributes>::kTag;
 }
 
-bool IsFloat8(const Shape* shape) {
-  return shape->IsArray() && IsFloat(shape->dtype()) && DTypeBits(shape->dtype()) == 8;
+// Did the compiler put the cast there (core/transforms/rounded_operands.h)? It stands for its
+// operand, from the same place of the text.
+bool IsRounding(const Instruction* x) {
+  const SourceRange place = x->source();
+  return x->opcode() == Opcode::kConvert && !place.empty() &&
+         place.begin == x->operand(0)->source().begin;
 }
 
-// Is x, one number, made of a reduction in its computation?
-bool FollowsFromReduce(const Instruction* x) {
-  constexpr size_t kMax = 40;
-  std::vector<const Instruction*> open = {x};
-  for (size_t i = 0; i < open.size() && i < kMax; ++i) {
-    if (open[i]->opcode() == Opcode::kReduce) return true;
-    if (open[i]->opcode() == Opcode::kGetTupleElement) continue;
-    open.insert(open.end(), open[i]->operands().begin(), open[i]->operands().end());
-  }
-  return false;
-}
-
-// A cast to an 8-bit float of what is scaled and clamped, by a scale that is known before: of
-// earlier steps (delayed scaling).
-bool IsCastByKnownScale(const Instruction* x) {
-  if (x->opcode() != Opcode::kConvert || !IsFloat8(x->shape())) return false;
-  constexpr int kMaxLength = 8;
-  const Instruction* value = x->operand(0);
-  for (int i = 0; i < kMaxLength && IsElementwise(value->opcode()); ++i) {
-    const Instruction* next = nullptr;
-    for (const Instruction* operand : value->operands()) {
-      if (operand->opcode() == Opcode::kBroadcast) {
-        if (FollowsFromReduce(operand->operand(0))) return false;
-      } else if (operand->shape()->rank() > 0) {
-        next = operand;
-      }
-    }
-    if (next == nullptr) break;
-    value = next;
-  }
-  return true;
+bool IsNarrowingCast(const Instruction* x) {
+  return x->opcode() == Opcode::kConvert &&
+         x->shape()->byte_size() < x->operand(0)->shape()->byte_size();
 }
 
 // Changes layout or type only: products are written so in the first place.
@@ -360,6 +336,8 @@ class FusionBuilder {
         return JoinsFirstUser(x, role, kernels);
       }
       if (EndsDotChain(x, role)) return false;
+    } else if (IsNarrowingCast(x) && EndsDotChain(x, role)) {
+      return false;
     }
     FusionModel::State& state = model_.state_[model_.Index(x)];
     state.kernel = kernels[0];
@@ -367,12 +345,17 @@ class FusionBuilder {
     for (size_t i = 0; i < kernels.size(); ++i) {
       Draft& draft = drafts_[static_cast<size_t>(kernels[i])];
       draft.has_dot = draft.has_dot || role == Role::kDot;
-      draft.has_movement = draft.has_movement || role == Role::kMovement;
+      draft.has_movement = draft.has_movement || (role == Role::kMovement && !IsSmallIn(x, draft));
       draft.changes_layout_only = draft.changes_layout_only && IsLayoutChange(x);
       (i == 0 ? draft.kernel.members : draft.kernel.copies).push_back(x);
     }
     SetKernels(x, kernels);
     return true;
+  }
+
+  // Is x read as it is, as a row of biases?
+  static bool IsSmallIn(const Instruction* x, const Draft& draft) {
+    return draft.root_role != Role::kUpdate && 8 * x->shape()->element_count() <= draft.elements;
   }
 
   // Is x, which several kernels need, the end of an elementwise chain over a dot's elements that no
@@ -412,7 +395,9 @@ class FusionBuilder {
 
   // Is what x is made of no more to read, and to keep in memory, than x itself? Then each kernel
   // computes it: a cast to a wider type, exp(x - max). A transcendental takes a vector unit about
-  // as long as memory takes a byte. What is made of two arrays of its size is written once.
+  // as long as memory takes a byte. What is made of two arrays of its size is written once. What a
+  // product rounds counts as wide as it is before, as each product can round it again; not from TPU
+  // v4 on, where that means a function of each element.
   bool IsWorthCopying(const Instruction* x, Role role) const {
     if (role == Role::kCheap) return true;
     if (!options_.copies_values) return false;
@@ -430,14 +415,16 @@ class FusionBuilder {
       const bool is_made = operand->opcode() == Opcode::kIota || operand->shape()->rank() == 0;
       read += is_sliced ? made : is_made ? 0 : operand->shape()->byte_size();
     }
-    if (options_.for_tpu) read = std::min(read, BytesBehind(x));
-    return read <= made + made / 8;
+    bool is_cheap = true;
+    if (options_.for_tpu) read = std::min(read, BytesBehind(x, is_cheap));
+    const bool is_as_wide = IsRounding(x) && (is_cheap || !options_.dots_write_chains);
+    return read <= (is_as_wide ? x->operand(0)->shape()->byte_size() : made) + made / 8;
   }
 
   // What is read to compute x from what its elementwise chain starts at: of a saved gelu' that is a
   // polynomial and a tanh of one array, that array. What is small beside x is read as it is: a mask
   // made of positions.
-  int64_t BytesBehind(const Instruction* x) const {
+  int64_t BytesBehind(const Instruction* x, bool& is_cheap) const {
     constexpr size_t kMaxChain = 32;
     const int64_t made = x->shape()->byte_size();
     int64_t bytes = 0;
@@ -453,6 +440,7 @@ class FusionBuilder {
       const Role role = IsAlias(value) ? Role::kElementwise : RoleHere(value);
       const bool is_small = value->shape()->IsArray() && 8 * value->shape()->byte_size() <= made;
       if (!is_small && (role == Role::kElementwise || value->opcode() == Opcode::kBroadcast)) {
+        is_cheap = is_cheap && !TakesSeveralOperations(value->opcode());
         pending.insert(pending.end(), value->operands().begin(), value->operands().end());
       } else if (role != Role::kCheap && value->shape()->IsArray() && value->shape()->rank() > 0) {
         bytes += value->shape()->byte_size();
@@ -666,8 +654,7 @@ class FusionBuilder {
              x->opcode() == Opcode::kDynamicSlice || options_.for_tpu;
     }
     // Libraries convert operands as they load them.
-    return role == Role::kElementwise &&
-           (options_.for_tpu || x->opcode() == Opcode::kConvert);
+    return role == Role::kElementwise && (options_.for_tpu || x->opcode() == Opcode::kConvert);
   }
 
   void NewKernel(const Instruction* x, Role role) {
@@ -747,7 +734,6 @@ FusionModel::FusionModel(const Computation& computation, const Users& users,
                          const FusionOptions& options) {
   is_compiled_ = options.is_compiled;
   for_tpu_ = options.for_tpu;
-  rounded_ = options.is_compiled ? nullptr : options.rounded;
   spared_ = options.is_compiled ? nullptr : options.attention;
   uint32_t last = 0;
   first_id_ = UINT32_MAX;

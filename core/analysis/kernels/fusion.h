@@ -23,7 +23,6 @@
 
 #include "core/analysis/attention/module_attention.h"
 #include "core/analysis/host_memory.h"
-#include "core/analysis/kernels/rounded_values.h"
 #include "ir/computation.h"
 #include "ir/traversal.h"
 
@@ -64,9 +63,6 @@ struct FusionOptions {
   bool casts_in_producers = false;
   // The text is a compiler's output: nothing but its fusions is fused.
   bool is_compiled = false;
-  // What the chip keeps as bf16 though it is f32 in the text; null: nothing. Lives as long as the
-  // model.
-  const RoundedValues* rounded = nullptr;
 };
 
 struct FusionKernel {
@@ -109,12 +105,6 @@ class FusionModel {
   // True for a scatter of one element to each row of an array of one value that the compiler makes
   // elementwise: it compares positions with the indices.
   bool ComparesPositions(const Instruction* x) const;
-  // True if `x` is kept as bf16 though it is f32 in the text.
-  bool IsRounded(const Instruction* x) const { return rounded_ != nullptr && rounded_->Has(x); }
-  // Returns the bytes that an array takes in memory.
-  int64_t BytesOf(const Instruction* x) const {
-    return rounded_ != nullptr ? rounded_->BytesOf(x) : x->shape()->byte_size();
-  }
 
  private:
   friend class FusionBuilder;
@@ -126,7 +116,6 @@ class FusionModel {
 
   uint32_t first_id_ = 0;
   bool is_compiled_ = false, for_tpu_ = false;
-  const RoundedValues* rounded_ = nullptr;
   std::vector<State> state_;
   std::vector<FusionKernel> kernels_;
   const ModuleAttention* spared_ = nullptr;

@@ -109,7 +109,6 @@ class GraphBuilder {
     const bool is_constrained = minor_dims_ && shape == x->shape();
     const MinorDims minor = is_constrained ? minor_dims_->Of(x) : MinorDims();
     int64_t bytes = BufferBytes(shape, options_.tiling, minor);
-    if (fusion_ && fusion_->IsRounded(x)) bytes = bytes / 2 + bytes % 2;
     if (IsImmediate(x) || IsInFastMemory(shape)) bytes = 0;
     if (IsSpared(x, leaf) || IsOnHost(x, leaf, shape) != options_.counts_host) bytes = 0;
     if (options_.by_sharding) bytes = TileBytes(bytes, x->sharding(), static_cast<size_t>(leaf));

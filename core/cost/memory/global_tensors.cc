@@ -11,9 +11,12 @@
 namespace gshard {
 namespace {
 
-// Is `local` the tile (rounded up) of `tensor`?
+// Is `local` the tile (rounded up) of `tensor`? A TPU's compiler makes bf16 of f32
+// (core/transforms/rounded_operands.h).
 bool IsTileOf(const Shape* local, const GlobalTensors::Tensor& tensor) {
-  if (local->dtype() != tensor.shape->dtype() || local->rank() != tensor.shape->rank())
+  const DType type = tensor.shape->dtype();
+  const bool is_rounded = local->dtype() == DType::kBF16 && type == DType::kF32;
+  if (local->rank() != tensor.shape->rank() || (local->dtype() != type && !is_rounded))
     return false;
   for (int64_t d = 0; d < local->rank(); ++d) {
     int64_t tiles = tensor.sharding != nullptr ? tensor.sharding->TileCount(d) : 1;
@@ -50,7 +53,7 @@ const GlobalTensors::Tensor* GlobalTensors::Find(const Instruction* x, const Sha
   auto [begin, end] = by_place_.equal_range(x->source().begin);
   for (auto it = begin; it != end; ++it) {
     bool is_value = x->opcode() == it->second.opcode || x->opcode() == Opcode::kAllReduce ||
-                    x->opcode() == Opcode::kReduceScatter;
+                    x->opcode() == Opcode::kReduceScatter || x->opcode() == Opcode::kConvert;
     if (is_value && local->IsArray() && IsTileOf(local, it->second)) return &it->second;
   }
   return nullptr;

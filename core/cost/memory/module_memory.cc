@@ -52,9 +52,7 @@ ModuleMemory::ModuleMemory(const Module& module, const MemoryOptions& options)
     : module_(module),
       options_(options),
       users_(module),
-      rounded_(options.rounds_dot_operands ? RoundedValues(module, users_) : RoundedValues()),
       host_(module, users_) {
-  options_.fusion.rounded = &rounded_;
   options_.fusion.host = &host_;
   if (options_.fuse_attention && !IsCompiled(module_)) {
     options_.fusion.attention =

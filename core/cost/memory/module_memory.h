@@ -24,8 +24,6 @@ class ModuleMemory {
   }
   // The peak of devices for which computations of these names take no memory.
   int64_t PeakWithout(const std::vector<std::string>& names) const;
-  // Is its array kept as bf16 though it is f32 in the text?
-  bool IsRounded(const Instruction* x) const { return rounded_.Has(x); }
   // Does something lie on the host?
   bool HasHost() const { return !host_.IsEmpty(); }
   // The callee of `x` whose peak counts while `x` runs; it has at least one.
@@ -49,7 +47,6 @@ class ModuleMemory {
   const Module& module_;
   MemoryOptions options_;
   Users users_;
-  RoundedValues rounded_;
   std::optional<ModuleAttention> attention_;
   HostMemory host_;
   std::unordered_map<const Computation*, CallKind> kinds_;

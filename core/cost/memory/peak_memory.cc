@@ -11,7 +11,7 @@
 #include "core/cost/memory/module_memory.h"
 #include "core/transforms/collective_combiner.h"
 #include "core/transforms/inline_calls.h"
-#include "core/transforms/loop_stack_casts.h"
+#include "core/transforms/rounded_operands.h"
 #include "ir/dims.h"
 #include "ir/traversal.h"
 
@@ -108,8 +108,7 @@ class MemoryReporter {
   LiveBuffer RowOf(const BufferGraph& graph, const LiveRange& range, BufferClass kind) {
     const Buffer& buffer = graph.buffers[range.buffer];
     const std::vector<const Shape*> shapes = LeafShapes(buffer.owner->shape());
-    return {buffer.owner, buffer.leaf, shapes[buffer.leaf],
-            range.bytes,  kind,        memory_.IsRounded(buffer.owner)};
+    return {buffer.owner, buffer.leaf, shapes[buffer.leaf], range.bytes, kind};
   }
 
   Snapshot SnapshotOf(const ComputationMemory& analyzed, const std::vector<BufferClass>& parameters,
@@ -211,29 +210,28 @@ class MemoryReporter {
 
 // What a compiler changes before it schedules.
 struct CompilerChanges {
-  bool inlines_calls = false, combines_all_reduces = false, casts_stacks = false;
+  bool inlines_calls = false, combines_all_reduces = false, rounds_operands = false;
 
   CompilerChanges(const Module& module, const MemoryOptions& options) {
     if (module.header().is_scheduled) return;
-    int64_t calls = 0, all_reduces = 0, loops = 0;
+    int64_t calls = 0, all_reduces = 0;
     for (const Computation* computation : module.computations()) {
       for (const Instruction* x : computation->instructions()) {
         calls += x->opcode() == Opcode::kCall;
         all_reduces += x->opcode() == Opcode::kAllReduce;
-        loops += x->opcode() == Opcode::kWhile;
       }
     }
     inlines_calls = calls > 0;
     combines_all_reduces = all_reduces > 1;
-    casts_stacks = options.rounds_dot_operands && options.fusion.for_tpu && loops > 0;
+    rounds_operands = options.rounds_dot_operands;
   }
-  bool Any() const { return inlines_calls || combines_all_reduces || casts_stacks; }
+  bool Any() const { return inlines_calls || combines_all_reduces || rounds_operands; }
 
   void ApplyTo(Module& module, const MemoryOptions& options) const {
     if (inlines_calls && CheckInlinedSize(module) && InlineCalls(module)) {
       RemoveDeadCode(module);
     }
-    if (casts_stacks) CastLoopStacks(module);
+    if (rounds_operands) RoundOperands(module);
     if (combines_all_reduces) {
       CombineOptions combine{options.combine_bytes, std::numeric_limits<int64_t>::max()};
       CombineCollectives(module, Opcode::kAllReduce, combine);

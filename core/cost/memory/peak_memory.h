@@ -37,7 +37,6 @@ struct LiveBuffer {
   const Shape* shape = nullptr;              // of that leaf
   int64_t bytes = 0;
   BufferClass kind = BufferClass::kTemporary;
-  bool is_rounded = false;  // kept as bf16 (core/analysis/kernels/rounded_values.h)
   // By DescribeTensors (global_tensors.h), where known: the tensor that `shape` is a tile of.
   const Shape* global_shape = nullptr;
   const Sharding* sharding = nullptr;
@@ -82,7 +81,7 @@ struct MemoryOptions {
   bool counts_host = false;
   // Attention is one kernel: its scores and masks take no memory (core/analysis/attention/).
   bool fuse_attention = true;
-  // Transposed copies that are rounded where they are read are kept as bf16 (rounded_values.h).
+  // f32 values that only products at DEFAULT precision read are kept as bf16 (RoundOperands).
   bool rounds_dot_operands = false;
   // Independent all-reduces become one up to so many bytes, as compilers have it: their operands
   // and results are alive together.
