@@ -14,6 +14,8 @@
 
 #include "core/transforms/loop_parts.h"
 #include "core/transforms/rewriter.h"
+#include "ir/attribute_names.h"
+#include "ir/metadata.h"
 #include "ir/op_traits.h"
 #include "ir/traversal.h"
 
@@ -430,6 +432,8 @@ class Narrowing {
       cast =
           builder.Add(Opcode::kConvert, {x}, builder.context().WithDType(x->shape(), DType::kBF16),
                       std::string(x->name()) + ".bf16");
+      cast->set_frontend_attributes(WithFrontendAttribute(
+          builder.module().arena(), cast->frontend_attributes(), kRoundingAttribute, "bf16"));
       changed_ = true;
     }
     return cast;

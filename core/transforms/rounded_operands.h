@@ -1,17 +1,18 @@
 // f32 values that a TPU only multiplies, made and kept as bf16.
 //
-//   stack f32[6,1024,4096]                        cast = bf16[6,1024,4096] convert(stack)
-//   while: row = dynamic-slice(stack, i)     =>   while: row = bf16[..] dynamic-slice(cast, i)
-//          h = f32[..] maximum(..)                       h = f32[..] maximum(..), n = bf16[..]
-//          convert(h)
-//          .. = dot(h, row)                              .. = dot(n, row)
+//   stack f32[6,1024,4096]                   cast = bf16[6,1024,4096] convert(stack)
+//   while: row = dynamic-slice(stack, i)     while: row = bf16[..] dynamic-slice(cast, i)
+//          h = f32[..] maximum(..)       =>         h = f32[..] maximum(..)
+//                                                   n = bf16[..] convert(h)
+//          .. = dot(h, row)                         .. = dot(n, row)
 //
 // The matrix unit rounds f32 operands of products at DEFAULT precision to bf16
 // (cloud.google.com/tpu/docs/bfloat16: the compiler inserts the conversion). XLA's compiler for
 // TPUs rounds a value where it is made, if nobody reads all of its bits: the kernel that makes it
 // writes bf16, a loop over layers is given one bf16 copy of their weights, made before the
 // outermost loop or conditional around it, and a loop that stacks values for a later one stacks
-// bf16. Programs compiled for v5p have each of these (docs/cost.md).
+// bf16. Programs compiled for v5p have each of these (docs/cost.md). The casts made here have the
+// frontend attribute gshard.rounding: kernels are cut as if they were not there.
 #ifndef GSHARD_CORE_TRANSFORMS_ROUNDED_OPERANDS_H_
 #define GSHARD_CORE_TRANSFORMS_ROUNDED_OPERANDS_H_
 

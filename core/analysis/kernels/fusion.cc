@@ -11,6 +11,7 @@
 #include "core/analysis/kernels/aliases.h"
 #include "core/analysis/kernels/eager_calls.h"
 #include "core/analysis/kernels/scaled_casts.h"
+#include "ir/attribute_names.h"
 #include "ir/custom_call.h"
 #include "ir/metadata.h"
 #include "ir/module.h"
@@ -117,12 +118,10 @@ bool TakesSeveralOperations(Opcode opcode) {
          AttributeTagOf(opcode) == &AttributeType<MathAttributes>::kTag;
 }
 
-// Did the compiler put the cast there (core/transforms/rounded_operands.h)? It stands for its
-// operand, from the same place of the text.
+// Did the compiler put the cast there?
 bool IsRounding(const Instruction* x) {
-  const SourceRange place = x->source();
-  return x->opcode() == Opcode::kConvert && !place.empty() &&
-         place.begin == x->operand(0)->source().begin;
+  return x->opcode() == Opcode::kConvert &&
+         x->frontend_attributes().find(kRoundingAttribute) != std::string_view::npos;
 }
 
 bool IsNarrowingCast(const Instruction* x) {
