@@ -122,7 +122,8 @@ Expected<bool> RunLoopAllReduces(Module& module, PassContext&) {
 }
 
 Expected<bool> RunLoopSimplifier(Module& module, PassContext&) {
-  return RemoveDeadLoopState(module);
+  const bool merged = MergeEqualLoopState(module);
+  return RemoveDeadLoopState(module) || merged;
 }
 
 Expected<bool> RunWeightUpdateSharding(Module& module, PassContext& context) {
@@ -209,7 +210,7 @@ constexpr Pass kPasses[] = {
      RunCollectivePermuteFolder},
     {"collective-mover", "Cheap operations go before a collective where it then moves less",
      RunCollectiveMover},
-    {"while-loop-simplifier", "Loops carry and compute what somebody reads, nothing else",
+    {"while-loop-simplifier", "Loops carry and compute what somebody reads, once",
      RunLoopSimplifier},
     {"while-loop-invariant-code-motion",
      "Collectives that are the same in every iteration: before it", RunLoopInvariants},

@@ -105,6 +105,7 @@ Expected<void> CleanForCost(Module& module) {
   }
   ForwardTupleElements(module);
   RemoveDeadCode(module);
+  MergeEqualLoopState(module);
   return {};
 }
 

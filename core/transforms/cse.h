@@ -14,6 +14,13 @@ namespace gshard {
 // something changed. Linear.
 bool MergeCommonSubexpressions(Module& module);
 
+// Elements of a loop's state that are equal in all iterations become one: those that start with the
+// same instruction and are followed by equal values wherever they are equal. JAX's autodiff stacks
+// a value once for each operation that needs it; three norms of one input are three stacks each.
+// Equal computations within the loop are done once then, too. True if something changed. Time: a
+// pass over a loop's body for each round that splits elements, of which there are few.
+bool MergeEqualLoopState(Module& module);
+
 }  // namespace gshard
 
 #endif  // GSHARD_CORE_TRANSFORMS_CSE_H_
