@@ -116,19 +116,26 @@ class MixedPrecision {
     return WantsConvert(x, i) ? *WantedType(x, i) : TypeOf(x.operand(i));
   }
 
-  // The type that a result has before it is converted to its own: of a slice that of what it is
-  // taken from, of arithmetic and sums that a compiler rounds the one they are done in.
+  // The type that a result has before it is converted to its own: of what is moved that of what it
+  // was, of arithmetic and sums that a compiler rounds the one they are done in.
   static std::optional<DType> TypeBeforeConvert(const Instruction& x) {
     std::optional<DType> type;
-    const Motion motion = MotionOf(x.opcode());
-    if (motion == Motion::kTakes || motion == Motion::kGathers) {
-      type = TypeOf(x.operand(0));
+    if (MovesWhole(x.opcode())) {
+      if (IsFloatArray(&x) && IsFloatArray(x.operand(0))) type = TypeOf(x.operand(0));
     } else if (x.opcode() == Opcode::kAllReduce && IsFloatArray(&x)) {
       type = TypeOf(x.operand(0));
     } else if (IsElementwise(x.opcode()) && !ChangesType(x.opcode()) && IsFloatArray(&x)) {
       type = CommonFloat(x.operands());
     }
     return type && *type != TypeOf(&x) ? type : std::nullopt;
+  }
+
+  // Elements of operand 0 alone; what keeps the order of elements may be of another type anyway,
+  // and pads and concatenations convert their operands.
+  static bool MovesWhole(Opcode opcode) {
+    const Motion motion = MotionOf(opcode);
+    return motion == Motion::kRearranges || motion == Motion::kRepeats ||
+           motion == Motion::kTakes || motion == Motion::kGathers || motion == Motion::kUpdates;
   }
 
   static bool ChangesType(Opcode opcode) {

@@ -236,11 +236,10 @@ class Verifier {
   // Compilers for accelerators write f32 results as bf16, and the other way round, without a
   // convert of its own: in their own text only.
   bool RoundsResult(const Instruction& x, const Shape* inferred) {
-    const Motion motion = MotionOf(x.opcode());
-    const bool may_round = IsElementwise(x.opcode()) || x.opcode() == Opcode::kAllReduce ||
-                           x.opcode() == Opcode::kReduce || x.opcode() == Opcode::kReduceWindow ||
-                           x.opcode() == Opcode::kSelectAndScatter || motion == Motion::kTakes ||
-                           motion == Motion::kGathers;
+    const bool may_round = IsElementwise(x.opcode()) || MovesElements(x.opcode()) ||
+                           x.opcode() == Opcode::kAllReduce || x.opcode() == Opcode::kReduce ||
+                           x.opcode() == Opcode::kReduceWindow ||
+                           x.opcode() == Opcode::kSelectAndScatter;
     if (!may_round) return false;
     const std::vector<const Shape*> declared = LeafShapes(x.shape());
     const std::vector<const Shape*> expected = LeafShapes(inferred);
