@@ -6,8 +6,8 @@
 #include <unordered_map>
 
 #include "core/cost/cost_report.h"
+#include "core/estimate/device_program.h"
 #include "core/report/pipeline_place.h"
-#include "core/spmd/per_device_module.h"
 
 namespace gshard::pipeline {
 namespace {
@@ -41,11 +41,9 @@ PassTimes TimesOfPasses(const Module& emitted, const PipelineReport& report, int
 }  // namespace
 
 Expected<EmittedCost> CostOfEmitted(const Module& emitted, int64_t stages, const Chip& chip) {
-  std::unique_ptr<Module> device = emitted.Clone();
-  PassContext context;
-  if (auto done = MakePerDeviceModule(*device, context); !done)
-    return Fail(std::move(done.error()));
-  const Expected<CostReport> report = EstimateCost(*device, chip);
+  Expected<DeviceProgram> device = MakeDeviceProgram(emitted.Clone(), {});
+  if (!device) return Fail(std::move(device.error()));
+  const Expected<CostReport> report = ReportCost(*device, chip, {});
   if (!report) return Fail(report.error());
   EmittedCost cost;
   cost.step_time_s = report->step_time_s;

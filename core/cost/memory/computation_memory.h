@@ -16,8 +16,9 @@ struct ComputationMemory {
   Liveness liveness;
   int64_t parameter_bytes = 0;
   int64_t fast_bytes = 0;  // the most that it and what it calls have in the chip's fast memory
+  bool is_idle = false;    // no device runs it
   // Its peak beyond its parameters.
-  int64_t extra() const { return liveness.peak_bytes - parameter_bytes; }
+  int64_t extra() const { return is_idle ? 0 : liveness.peak_bytes - parameter_bytes; }
 };
 
 using ComputationMemories = std::unordered_map<const Computation*, ComputationMemory>;

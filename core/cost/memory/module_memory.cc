@@ -121,6 +121,11 @@ void ModuleMemory::FindCallKinds() {
 
 void ModuleMemory::Analyze(const Computation& computation) {
   ComputationMemory& result = computations_[&computation];
+  const auto never_runs_it = [&](const std::vector<std::string>& names) {
+    return std::ranges::find(names, computation.name()) != names.end();
+  };
+  result.is_idle =
+      !options_.never_run.empty() && std::ranges::all_of(options_.never_run, never_runs_it);
   BufferGraphOptions graph_options{module_.header().is_scheduled,
                                    options_.tiling,
                                    options_.by_sharding,

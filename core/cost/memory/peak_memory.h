@@ -94,7 +94,8 @@ struct MemoryOptions {
   bool donations_wait = false;
   // What the chip's compiler may keep in fast memory (fast_memory.h); 0: it keeps nothing there.
   int64_t fast_memory_bytes = 0;
-  // By group of devices: names of branches' computations that none of them ever runs.
+  // By group of devices, which together are all: names of branches' computations that none of them
+  // ever runs.
   std::vector<std::vector<std::string>> never_run;
 };
 
