@@ -111,13 +111,6 @@ bool IsRowOfStack(const Instruction* x) {
          std::ranges::equal(rows.subspan(1), stack->shape()->dims().subspan(1));
 }
 
-// As a division or a function.
-bool TakesSeveralOperations(Opcode opcode) {
-  return opcode == Opcode::kDivide || opcode == Opcode::kPower || opcode == Opcode::kAtan2 ||
-         opcode == Opcode::kSqrt || opcode == Opcode::kRsqrt ||
-         AttributeTagOf(opcode) == &AttributeType<MathAttributes>::kTag;
-}
-
 // Did the compiler put the cast there?
 bool IsRounding(const Instruction* x) {
   return x->opcode() == Opcode::kConvert &&
@@ -394,9 +387,8 @@ class FusionBuilder {
 
   // Is what x is made of no more to read, and to keep in memory, than x itself? Then each kernel
   // computes it: a cast to a wider type, exp(x - max). A transcendental takes a vector unit about
-  // as long as memory takes a byte. What is made of two arrays of its size is written once. What a
-  // product rounds counts as wide as it is before, as each product can round it again; not from TPU
-  // v4 on, where that means a function of each element.
+  // as long as memory takes a byte. What is made of two arrays of its size is written once. What
+  // the compiler rounds counts as wide as it was before.
   bool IsWorthCopying(const Instruction* x, Role role) const {
     if (role == Role::kCheap) return true;
     if (!options_.copies_values) return false;
@@ -414,16 +406,14 @@ class FusionBuilder {
       const bool is_made = operand->opcode() == Opcode::kIota || operand->shape()->rank() == 0;
       read += is_sliced ? made : is_made ? 0 : operand->shape()->byte_size();
     }
-    bool is_cheap = true;
-    if (options_.for_tpu) read = std::min(read, BytesBehind(x, is_cheap));
-    const bool is_as_wide = IsRounding(x) && (is_cheap || !options_.dots_write_chains);
-    return read <= (is_as_wide ? x->operand(0)->shape()->byte_size() : made) + made / 8;
+    if (options_.for_tpu) read = std::min(read, BytesBehind(x));
+    return read <= (IsRounding(x) ? x->operand(0)->shape()->byte_size() : made) + made / 8;
   }
 
   // What is read to compute x from what its elementwise chain starts at: of a saved gelu' that is a
   // polynomial and a tanh of one array, that array. What is small beside x is read as it is: a mask
   // made of positions.
-  int64_t BytesBehind(const Instruction* x, bool& is_cheap) const {
+  int64_t BytesBehind(const Instruction* x) const {
     constexpr size_t kMaxChain = 32;
     const int64_t made = x->shape()->byte_size();
     int64_t bytes = 0;
@@ -439,7 +429,6 @@ class FusionBuilder {
       const Role role = IsAlias(value) ? Role::kElementwise : RoleHere(value);
       const bool is_small = value->shape()->IsArray() && 8 * value->shape()->byte_size() <= made;
       if (!is_small && (role == Role::kElementwise || value->opcode() == Opcode::kBroadcast)) {
-        is_cheap = is_cheap && !TakesSeveralOperations(value->opcode());
         pending.insert(pending.end(), value->operands().begin(), value->operands().end());
       } else if (role != Role::kCheap && value->shape()->IsArray() && value->shape()->rank() > 0) {
         bytes += value->shape()->byte_size();
