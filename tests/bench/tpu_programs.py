@@ -1,5 +1,5 @@
-"""Peak memory and kernels' times of small programs: XLA's compiler for TPUs beside ours (tpu_program_list.py and
-tpu_user_programs.py).
+"""Peak memory and kernels' times of small programs: XLA's compiler for TPUs beside ours (tpu_program_list.py,
+tpu_user_programs.py and tpu_f32_programs.py).
 
     python3 tests/bench/tpu_programs.py --gshard build/ci/cmd/gshard-cost [--only REGEX] [--keep DIR] [--compiled]
         [--topology v3:2x2] [--json FILE]
@@ -32,9 +32,10 @@ FIELDS = ("argument", "output", "alias", "temp", "host_temp")
 
 
 def all_programs():
+    import tpu_f32_programs
     import tpu_program_list
     import tpu_user_programs
-    return tpu_program_list.PROGRAMS + tpu_user_programs.PROGRAMS
+    return tpu_program_list.PROGRAMS + tpu_user_programs.PROGRAMS + tpu_f32_programs.PROGRAMS
 
 
 def compile_one(name, directory, topology):
