@@ -18,10 +18,14 @@
 namespace gshard {
 namespace {
 
-// A copy stays: memory of its own is what it is for. Equal collectives do the same work twice.
+// A copy stays: memory of its own is what it is for.
 bool MayMerge(const Instruction* x) {
-  if (IsControlFlow(x->opcode()) || x->opcode() == Opcode::kCopy) return false;
-  return MayBeRepeated(*x) || (IsCollective(x->opcode()) && PurityOf(x->opcode()) == Purity::kPure);
+  return !IsControlFlow(x->opcode()) && x->opcode() != Opcode::kCopy && MayBeRepeated(*x);
+}
+
+// Equal collectives do the same work twice.
+bool MayMergeCollective(const Instruction* x) {
+  return IsCollective(x->opcode()) && PurityOf(x->opcode()) == Purity::kPure;
 }
 
 bool SameComputations(const Instruction* a, const Instruction* b) {
@@ -203,9 +207,7 @@ class LoopStateMerger {
   std::unordered_map<const Instruction*, Reads> first_of_;
 };
 
-}  // namespace
-
-bool MergeCommonSubexpressions(Module& module) {
+bool Merge(Module& module, bool with_collectives) {
   const Computation* current = nullptr;
   const StandIns none;
   Expressions<Instruction> seen(0, HashExpression{&none}, SameExpression{&none});
@@ -214,16 +216,21 @@ bool MergeCommonSubexpressions(Module& module) {
       current = x->parent();
       seen.clear();
     }
-    return MayMerge(x) ? *seen.insert(x).first : x;
+    const bool may_merge = MayMerge(x) || (with_collectives && MayMergeCollective(x));
+    return may_merge ? *seen.insert(x).first : x;
   });
 }
+
+}  // namespace
+
+bool MergeCommonSubexpressions(Module& module) { return Merge(module, /*with_collectives=*/true); }
 
 bool MergeEqualLoopState(Module& module) {
   LoopStateMerger merger(module);
   const bool changed = RewriteModule(
       module, [&](Instruction* x, Rewriter& rewriter) { return merger.Visit(x, rewriter); });
   if (!changed) return false;
-  MergeCommonSubexpressions(module);
+  Merge(module, /*with_collectives=*/false);
   RemoveDeadLoopState(module);
   return true;
 }

@@ -17,8 +17,9 @@ bool MergeCommonSubexpressions(Module& module);
 // Elements of a loop's state that are equal in all iterations become one: those that start with the
 // same instruction and are followed by equal values wherever they are equal. JAX's autodiff stacks
 // a value once for each operation that needs it; three norms of one input are three stacks each.
-// Equal computations within the loop are done once then, too. True if something changed. Time: a
-// pass over a loop's body for each round that splits elements, of which there are few.
+// Equal computations of the module are done once then, too, but for collectives: a program that
+// others partitioned sends what its text says. True if something changed. Time: a pass over a
+// loop's body for each round that splits elements, of which there are few.
 bool MergeEqualLoopState(Module& module);
 
 }  // namespace gshard
