@@ -197,8 +197,10 @@ class AutoSharding {
       told.command += " --shard " + ShellWord(rule.pattern + "=" + rule.spec);
     }
     if (told.zero) told.command += " | gshard-opt optimize - --passes weight-update-sharding";
-    if (remat)
-      told.command += fmt::format(" | gshard-opt remat - --limit {}", options_.limit_bytes);
+    if (remat) {
+      told.command += fmt::format(" | gshard-opt remat - --limit {} {}", options_.limit_bytes,
+                                  options_.chip_flag);
+    }
     result_.overlap = std::move(figures.figures.overlap);
     texts_.push_back(std::move(figures.text));
     result_.plans.push_back(std::move(told));

@@ -37,6 +37,9 @@ constexpr double kNearEnd = 1.05;
 // Seeds that are improved in whatever memory before the limit counts.
 constexpr size_t kFreePasses = 2;
 
+// One in so many evaluations is left for what follows them.
+constexpr int64_t kShareForLimit = 8;
+
 // The powers of Search::PenalizedTime that descents from the fastest plan begin with, what they
 // grow by until a plan fits, and the greatest.
 constexpr double kFirstPenalties[] = {1, 2};
@@ -580,9 +583,12 @@ class Search {
     }
     std::vector<PricedPlan> seeds = Seeds();
     seeds.resize(std::min(seeds.size(), kFreePasses));
+    const int64_t for_limit = options_.evaluations / kShareForLimit;
+    reserved_ += for_limit;
     for (PricedPlan& seed : seeds) {
       if (!IsSettled()) Pass(seed);
     }
+    reserved_ -= for_limit;
     limit_bytes_ = options_.limit_bytes;
   }
 
@@ -601,8 +607,9 @@ class Search {
     return best;
   }
 
-  // The best that passes lead to: from the best known plan, from the fastest brought down to the
-  // limit, from each seed whose quick descent promises something, and from the best of those to
+  // The best that passes lead to: from the best known plan, if nothing fits yet; from the fastest
+  // brought down to the limit, which takes few evaluations, if that is better; from the best known
+  // that fits; from each seed whose quick descent promises something; and from the best of those to
   // plans of less memory and back. Time alone leads to where every single change is too dear.
   PricedPlan Explore() {
     ExploreFreely();
@@ -611,10 +618,12 @@ class Search {
       for (const NamedTensors tensors : kNamedTensors) PriceSecondNames(tensors);
     }
     PricedPlan best = *BestSeen();
-    best = PassFrom(best, best);
+    const PricedPlan known = best;
+    if (!FitsNow(known)) best = PassFrom(known, best);
     if (const auto reached = FitFastest(); reached && Better(*reached, best)) {
       best = PassFrom(*reached, *reached);
     }
+    if (FitsNow(known)) best = PassFrom(known, best);
     for (const PricedPlan& seed : Seeds()) {
       if (SettlesIt(best)) return best;
       const PricedPlan reached = FitsNow(best) ? Approach(seed, kFirstPenalties[0]) : seed;
