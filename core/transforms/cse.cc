@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -98,7 +99,12 @@ using Expressions =
 class EqualElements {
  public:
   explicit EqualElements(const LoopParts& parts) : parts_(parts) {
-    for (int64_t i = 0; i < parts.size(); ++i) first_.push_back(FirstOf(i, parts.loop->operand(0)));
+    const Instruction* init = parts.loop->operand(0);
+    std::unordered_map<const Instruction*, int64_t> starts;
+    for (int64_t i = 0; i < parts.size(); ++i) {
+      const bool is_known = init->opcode() == Opcode::kTuple;
+      first_.push_back(is_known ? starts.try_emplace(init->operand(i), i).first->second : i);
+    }
     while (HasEqual() && Refine()) {
     }
   }
@@ -113,14 +119,6 @@ class EqualElements {
   int64_t First(int64_t i) const { return first_[static_cast<size_t>(i)]; }
 
  private:
-  // By what they start with.
-  static int64_t FirstOf(int64_t i, const Instruction* init) {
-    for (int64_t k = 0; k < i && init->opcode() == Opcode::kTuple; ++k) {
-      if (init->operand(k) == init->operand(i)) return k;
-    }
-    return i;
-  }
-
   // Splits what is taken for equal by what follows it. True if something was split.
   bool Refine() {
     StandIns stand_ins;
@@ -135,15 +133,11 @@ class EqualElements {
         stand_ins.Set(x, *seen.insert(x).first);
       }
     }
-    std::vector<int64_t> split(first_.size());
+    std::map<std::pair<int64_t, const Instruction*>, int64_t> firsts;
+    std::vector<int64_t> split;
     for (int64_t i = 0; i < parts_.size(); ++i) {
-      int64_t k = First(i);
-      const auto differs = [&] {
-        return split[static_cast<size_t>(k)] != k || First(k) != First(i) ||
-               stand_ins.Of(parts_.Next(k)) != stand_ins.Of(parts_.Next(i));
-      };
-      while (k < i && differs()) ++k;
-      split[static_cast<size_t>(i)] = k;
+      const std::pair key(First(i), stand_ins.Of(parts_.Next(i)));
+      split.push_back(firsts.try_emplace(key, i).first->second);
     }
     std::swap(first_, split);
     return first_ != split;
@@ -157,6 +151,9 @@ class EqualElements {
 class LoopStateMerger {
  public:
   explicit LoopStateMerger(Module& module) : module_(module), sites_(module) {}
+
+  // Did the body or the condition of a loop change?
+  bool changed() const { return changed_; }
 
   Instruction* Visit(Instruction* x, Rewriter& rewriter) {
     if (x->opcode() == Opcode::kWhile) {
@@ -184,7 +181,7 @@ class LoopStateMerger {
     for (auto& [computation, state] : {std::pair{parts.body, parts.body_state},
                                        std::pair{parts.condition, parts.condition_state}}) {
       Reads within = reads;
-      Rewriter(module_).Run(computation, [&](Instruction* x, Rewriter& rewriter) {
+      changed_ |= Rewriter(module_).Run(computation, [&](Instruction* x, Rewriter& rewriter) {
         return ElementOf(x, state) ? ReadOf(within, x, rewriter.builder()) : x;
       });
     }
@@ -205,6 +202,7 @@ class LoopStateMerger {
   Module& module_;
   CallSites sites_;
   std::unordered_map<const Instruction*, Reads> first_of_;
+  bool changed_ = false;
 };
 
 bool Merge(Module& module, bool with_collectives) {
@@ -227,9 +225,9 @@ bool MergeCommonSubexpressions(Module& module) { return Merge(module, /*with_col
 
 bool MergeEqualLoopState(Module& module) {
   LoopStateMerger merger(module);
-  const bool changed = RewriteModule(
+  const bool rewritten = RewriteModule(
       module, [&](Instruction* x, Rewriter& rewriter) { return merger.Visit(x, rewriter); });
-  if (!changed) return false;
+  if (!rewritten && !merger.changed()) return false;
   Merge(module, /*with_collectives=*/false);
   RemoveDeadLoopState(module);
   return true;
