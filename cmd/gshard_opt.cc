@@ -260,6 +260,7 @@ int RunRemat(Flags& flags) {
   const Expected<Chip> chip = ReadChip(flags.chip);
   if (!chip) return ReportError(chip.error());
   options.memory = MemoryOptionsOf(*chip);
+  options.rounds_operands = chip->RoundsDotOperands();
   RematRecord record;
   options.record = &record;
   RematStats stats;

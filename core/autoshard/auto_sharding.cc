@@ -151,6 +151,7 @@ class AutoSharding {
       FitOptions fit;
       fit.limit_bytes = options_.limit_bytes;
       fit.memory = MemoryOptionsOf(options_.pricing.chip);
+      fit.rounds_operands = options_.pricing.chip.RoundsDotOperands();
       if (auto done = FitToMemory(**module, context, fit); !done) return Fail(done.error());
       text = PrintModule(**module);
     }

@@ -364,7 +364,6 @@ void CountCustomCalls(const Module& module, CostReport& report) {
 MemoryOptions MemoryOptionsOf(const Chip& chip) {
   MemoryOptions options;
   options.fusion = FusionOptionsOf(chip);
-  options.rounds_dot_operands = chip.RoundsDotOperands();
   options.fast_memory_bytes = chip.fast_memory_bytes;
   if (options.fusion.for_tpu) {
     options.all_reduces_in_place = true;
@@ -385,17 +384,6 @@ MemoryOptions MemoryOptionsOf(const Chip& chip, const CostOptions& options) {
   if (options.combine_bytes > 0) memory.combine_bytes = options.combine_bytes;
   return memory;
 }
-
-namespace {
-
-// Of the module of a PricedStep, whose operands are rounded already.
-MemoryOptions MemoryOptionsOfPriced(const Chip& chip, const CostOptions& options) {
-  MemoryOptions memory = MemoryOptionsOf(chip, options);
-  memory.rounds_dot_operands = false;
-  return memory;
-}
-
-}  // namespace
 
 Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOptions& options) {
   std::optional<OpNameGroup> group;
@@ -443,7 +431,7 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
     report.mfu = report.useful_flops_per_device / capacity;
     report.hfu = (report.flops_per_device - report.masked_flops_per_device) / capacity;
   }
-  const MemoryOptions memory_options = MemoryOptionsOfPriced(chip, options);
+  const MemoryOptions memory_options = MemoryOptionsOf(chip, options);
   if (report.pipeline) {
     EstimateMemory(module, memory_options, *report.pipeline, report.memory);
   } else {
@@ -461,7 +449,7 @@ void TellAttentionAsWritten(Module& module, const Chip& chip, CostOptions option
   options.fuse_attention = false;
   Expected<PricedStep> priced = PricedStep::Make(module, chip, options);
   if (!priced) return;
-  const MemoryOptions memory_options = MemoryOptionsOfPriced(chip, options);
+  const MemoryOptions memory_options = MemoryOptionsOf(chip, options);
   MemoryReport memory;
   if (priced->pipeline) {
     EstimateMemory(module, memory_options, *priced->pipeline, memory);
@@ -494,7 +482,7 @@ Expected<StepFigures> EstimateStep(Module& module, const Chip& chip, const CostO
                     capacity;
     }
   }
-  figures.peak_bytes = PeakBytes(module, MemoryOptionsOfPriced(chip, options));
+  figures.peak_bytes = PeakBytes(module, MemoryOptionsOf(chip, options));
   return figures;
 }
 

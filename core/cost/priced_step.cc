@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "core/analysis/meshes.h"
-#include "core/transforms/rounded_operands.h"
 #include "ir/compiled_text.h"
 
 namespace gshard {
@@ -23,7 +22,6 @@ PricedStep::PricedStep(Module& module, const Chip& chip, const CostOptions& opti
 
 Expected<PricedStep> PricedStep::Make(Module& module, const Chip& chip,
                                       const CostOptions& options) {
-  if (chip.RoundsDotOperands() && !module.header().is_scheduled) RoundOperands(module);
   PricedStep priced(module, chip, options);
   Expected<Network> network = Network::Make(chip, priced.devices, priced.mesh, options.mesh_map);
   if (!network) return Fail(std::move(network.error()));

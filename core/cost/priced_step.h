@@ -19,8 +19,7 @@ namespace gshard {
 class PricedStep {
  public:
   // `module` is the program of one device, and must outlive the result, as must `chip`. Not const:
-  // meshes are interned in its context, and on a TPU it becomes what its compiler makes of f32
-  // products (core/transforms/rounded_operands.h). Errors: E-COST-003.
+  // meshes are interned in its context. Errors: E-COST-003.
   static Expected<PricedStep> Make(Module& module, const Chip& chip, const CostOptions& options);
 
   std::unique_ptr<StepModel> MakeModel(const StepModelOptions& options) const;

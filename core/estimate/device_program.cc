@@ -12,6 +12,7 @@
 #include "core/transforms/cse.h"
 #include "core/transforms/forward_tuple_elements.h"
 #include "core/transforms/inline_calls.h"
+#include "core/transforms/rounded_operands.h"
 #include "ir/compiled_text.h"
 #include "ir/traversal.h"
 
@@ -58,9 +59,9 @@ Expected<void> Partition(DeviceProgram& program, const DeviceProgramOptions& opt
   return {};
 }
 
-Expected<void> CleanAndTell(DeviceProgram& program, CostOptions& options) {
+Expected<void> CleanAndTell(DeviceProgram& program, const Chip& chip, CostOptions& options) {
   options.useful_flops = program.useful_flops;
-  return CleanForCost(*program.module);
+  return CleanForCost(*program.module, chip.RoundsDotOperands());
 }
 
 }  // namespace
@@ -86,7 +87,8 @@ Expected<DeviceProgram> MakeDeviceProgram(std::unique_ptr<Module> module,
 }
 
 Expected<CostReport> ReportCost(DeviceProgram& program, const Chip& chip, CostOptions options) {
-  if (auto clean = CleanAndTell(program, options); !clean) return Fail(std::move(clean.error()));
+  if (auto clean = CleanAndTell(program, chip, options); !clean)
+    return Fail(std::move(clean.error()));
   Expected<CostReport> report = EstimateCost(*program.module, chip, options);
   if (!report) return report;
   DescribeTensors(*program.module, program.tensors, report->memory);
@@ -94,11 +96,12 @@ Expected<CostReport> ReportCost(DeviceProgram& program, const Chip& chip, CostOp
 }
 
 Expected<StepFigures> PriceProgram(DeviceProgram program, const Chip& chip, CostOptions options) {
-  if (auto clean = CleanAndTell(program, options); !clean) return Fail(std::move(clean.error()));
+  if (auto clean = CleanAndTell(program, chip, options); !clean)
+    return Fail(std::move(clean.error()));
   return EstimateStep(*program.module, chip, options);
 }
 
-Expected<void> CleanForCost(Module& module) {
+Expected<void> CleanForCost(Module& module, bool rounds_operands) {
   if (IsCompiled(module)) return {};
   if (CheckInlinedSize(module)) {
     if (auto inlined = InlineCalls(module); !inlined) return Fail(std::move(inlined.error()));
@@ -106,6 +109,7 @@ Expected<void> CleanForCost(Module& module) {
   ForwardTupleElements(module);
   RemoveDeadCode(module);
   MergeEqualLoopState(module);
+  if (rounds_operands) RoundOperands(module);
   return {};
 }
 

@@ -81,10 +81,12 @@ Expected<CostReport> ReportCost(DeviceProgram& program, const Chip& chip, CostOp
 // Prices the program like ReportCost, but without tables. `program` is used up.
 Expected<StepFigures> PriceProgram(DeviceProgram program, const Chip& chip, CostOptions options);
 
-// Cleans `module` up as compilers do before they place buffers: calls are inlined and dead code
-// goes. Compiled text (IsCompiled, ir/compiled_text.h) stays as it is, and so do calls that
-// would be written out to more than a million instructions. Errors: those of InlineCalls.
-Expected<void> CleanForCost(Module& module);
+// Cleans `module` up as compilers do before they place buffers: calls are inlined, dead code goes,
+// loops carry equal state once, and with `rounds_operands` (Chip::RoundsDotOperands) what products
+// alone read is bf16 (core/transforms/rounded_operands.h). Compiled text (IsCompiled,
+// ir/compiled_text.h) stays as it is, and so do calls that would be written out to more than a
+// million instructions. Errors: those of InlineCalls.
+Expected<void> CleanForCost(Module& module, bool rounds_operands);
 
 }  // namespace gshard
 

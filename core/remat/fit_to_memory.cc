@@ -27,7 +27,8 @@ Expected<int64_t> PeakOnOneDevice(const Module& module, const PropagationOptions
   way.propagation = propagation;
   Expected<DeviceProgram> program = MakeDeviceProgram(module.Clone(), way);
   if (!program) return Fail(std::move(program.error()));
-  if (auto cleaned = CleanForCost(*program->module); !cleaned) return Fail(cleaned.error());
+  if (auto cleaned = CleanForCost(*program->module, options.rounds_operands); !cleaned)
+    return Fail(cleaned.error());
   return PeakBytes(*program->module, options.memory);
 }
 
@@ -91,7 +92,6 @@ Expected<RematStats> Fit(Module& module, PassContext& context, bool is_whole,
   }
   RematOptions remat{options.limit_bytes, options.memory};
   remat.memory.by_sharding = is_whole;
-  remat.memory.rounds_dot_operands = false;  // what is computed again is of the program as written
   Expected<int64_t> peak = PeakOnOneDevice(module, context.propagation, is_whole, options);
   if (!peak) return Fail(peak.error());
   // The peak of the program as it stands, of tiles and without what partitioning and cleaning

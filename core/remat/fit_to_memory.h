@@ -12,6 +12,7 @@ namespace gshard {
 struct FitOptions {
   int64_t limit_bytes = 0;        // per device
   MemoryOptions memory;           // MemoryOptionsOf the chip
+  bool rounds_operands = false;   // RoundsDotOperands of the chip
   int64_t num_partitions = 0;     // 0: as the module says
   RematRecord* record = nullptr;  // learns which values are computed again or kept; may be null
 };

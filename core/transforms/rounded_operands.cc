@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <numeric>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -82,7 +81,7 @@ bool WritesAnyType(const Instruction* x) {
 // as all names of a loop's state are, are one value.
 class Values {
  public:
-  explicit Values(const Module& module) : first_(module.instruction_limit(), kNone) {}
+  explicit Values(const Module& module) : first_(module.instruction_limit()) {}
 
   // Makes the values of x; a tuple within a tuple is one.
   void Add(const Instruction* x) {
@@ -102,7 +101,6 @@ class Values {
   void Join(uint32_t a, uint32_t b) { parent_[Root(a)] = Root(b); }
 
  private:
-  static constexpr uint32_t kNone = UINT32_MAX;
   std::vector<uint32_t> first_;  // by instruction id
   std::vector<uint32_t> parent_;
 };
@@ -114,7 +112,7 @@ class Rounding {
       : module_(module),
         sites_(module),
         values_(module),
-        is_read_whole_(module.instruction_limit()) {}
+        is_read_by_others_(module.instruction_limit()) {}
 
   // True if anything is rounded.
   bool Find() {
@@ -149,7 +147,7 @@ class Rounding {
     return is_shared_[values_.Of(tuple, element)];
   }
   // Does anything but a cast read the array?
-  bool IsReadByOthers(const Instruction* x) const { return is_read_whole_[x->id()]; }
+  bool IsReadByOthers(const Instruction* x) const { return is_read_by_others_[x->id()]; }
   // The loop or conditional that runs the computation; null: the entry.
   const Instruction* CallerOf(const Computation* computation) const {
     const auto found = callers_.find(computation);
@@ -197,7 +195,7 @@ class Rounding {
   void Join(const Instruction* from, const Instruction* to) {
     if (!to->shape()->IsTuple()) {
       Copy(values_.Of(from), values_.Of(to));
-      is_read_whole_[from->id()] = true;
+      is_read_by_others_[from->id()] = true;
     } else {
       JoinAll(from, to);
     }
@@ -219,7 +217,7 @@ class Rounding {
 
   void Read(const Instruction* x) {
     if (!IsCast(x)) {
-      for (const Instruction* operand : x->operands()) is_read_whole_[operand->id()] = true;
+      for (const Instruction* operand : x->operands()) is_read_by_others_[operand->id()] = true;
     }
     switch (x->opcode()) {
       case Opcode::kTuple:
@@ -311,7 +309,7 @@ class Rounding {
   std::vector<std::pair<uint32_t, uint32_t>> copies_;  // values, and what holds elements of them
   std::vector<uint32_t> shared_;
   std::vector<bool> is_shared_, needs_all_, is_rounded_;  // by value
-  std::vector<bool> is_read_whole_;                       // by instruction: not by casts alone
+  std::vector<bool> is_read_by_others_;                   // by instruction: not only by casts
 };
 
 // Makes the values bf16 that are to be.

@@ -211,7 +211,7 @@ void CheckReports(const std::string& input) {
     CheckError(finding.diagnostic, "check", input);
   }
   const auto chip = gshard::BuiltInChip("tpu-v4");
-  if (!chip || !gshard::CleanForCost(*module)) return;
+  if (!chip || !gshard::CleanForCost(*module, chip->RoundsDotOperands())) return;
   const auto report = gshard::EstimateCost(*module, *chip);
   if (!report) return CheckError(report.error(), "cost", input);
   Require(report->memory.peak_bytes >= 0, "cost", "a negative peak", input);

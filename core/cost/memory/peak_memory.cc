@@ -11,7 +11,6 @@
 #include "core/cost/memory/module_memory.h"
 #include "core/transforms/collective_combiner.h"
 #include "core/transforms/inline_calls.h"
-#include "core/transforms/rounded_operands.h"
 #include "ir/dims.h"
 #include "ir/traversal.h"
 
@@ -210,9 +209,9 @@ class MemoryReporter {
 
 // What a compiler changes before it schedules.
 struct CompilerChanges {
-  bool inlines_calls = false, combines_all_reduces = false, rounds_operands = false;
+  bool inlines_calls = false, combines_all_reduces = false;
 
-  CompilerChanges(const Module& module, const MemoryOptions& options) {
+  explicit CompilerChanges(const Module& module) {
     if (module.header().is_scheduled) return;
     int64_t calls = 0, all_reduces = 0;
     for (const Computation* computation : module.computations()) {
@@ -223,15 +222,13 @@ struct CompilerChanges {
     }
     inlines_calls = calls > 0;
     combines_all_reduces = all_reduces > 1;
-    rounds_operands = options.rounds_dot_operands;
   }
-  bool Any() const { return inlines_calls || combines_all_reduces || rounds_operands; }
+  bool Any() const { return inlines_calls || combines_all_reduces; }
 
   void ApplyTo(Module& module, const MemoryOptions& options) const {
     if (inlines_calls && CheckInlinedSize(module) && InlineCalls(module)) {
       RemoveDeadCode(module);
     }
-    if (rounds_operands) RoundOperands(module);
     if (combines_all_reduces) {
       CombineOptions combine{options.combine_bytes, std::numeric_limits<int64_t>::max()};
       CombineCollectives(module, Opcode::kAllReduce, combine);
@@ -249,7 +246,7 @@ std::string_view BufferClassName(BufferClass kind) {
 
 MemoryReport PeakMemory(const Module& module, const MemoryOptions& options) {
   std::shared_ptr<Module> compiled;  // null: the module as it is
-  if (const CompilerChanges changes(module, options); changes.Any()) {
+  if (const CompilerChanges changes(module); changes.Any()) {
     compiled = module.Clone();
     changes.ApplyTo(*compiled, options);
   }
@@ -270,8 +267,7 @@ MemoryReport PeakMemory(const Module& module, const MemoryOptions& options) {
 }
 
 int64_t PeakBytes(Module& module, const MemoryOptions& options) {
-  if (const CompilerChanges changes(module, options); changes.Any())
-    changes.ApplyTo(module, options);
+  if (const CompilerChanges changes(module); changes.Any()) changes.ApplyTo(module, options);
   return ModuleMemory(module, options).entry().liveness.peak_bytes;
 }
 

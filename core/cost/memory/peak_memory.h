@@ -81,8 +81,6 @@ struct MemoryOptions {
   bool counts_host = false;
   // Attention is one kernel: its scores and masks take no memory (core/analysis/attention/).
   bool fuse_attention = true;
-  // f32 values that only products at DEFAULT precision read are kept as bf16 (RoundOperands).
-  bool rounds_dot_operands = false;
   // Independent all-reduces become one up to so many bytes, as compilers have it: their operands
   // and results are alive together.
   int64_t combine_bytes = INT64_MAX;
