@@ -42,10 +42,12 @@ double PricedStep::UsefulFlops(std::optional<double> of_whole_program, double do
   // Of a pipeline before it is partitioned it is not known who works when. In a shifting buffer
   // everybody does, at times on padding.
   const bool has_branches = pipeline && !pipeline->is_shift;
+  const double done_once = done - repeated;
   double useful = of_whole_program && !has_branches
-                      ? std::min(*of_whole_program / static_cast<double>(devices), done - repeated)
-                      : done - repeated;
-  useful -= masked;
+                      ? std::min(*of_whole_program / static_cast<double>(devices), done_once)
+                      : done_once;
+  // Of what several devices do alike each has its part, and of the masked FLOPs among it.
+  if (done_once > 0) useful -= masked * useful / done_once;
   if (pipeline) useful -= pipeline->PaddingFlopsPerDevice() - pipeline->padding_recompute_flops;
   return useful;
 }

@@ -25,9 +25,10 @@ class PricedStep {
   std::unique_ptr<StepModel> MakeModel(const StepModelOptions& options) const;
 
   // Returns the useful FLOPs per device: `of_whole_program` (FLOPs of the unpartitioned program, if
-  // known) divided by the devices, but at most done - repeated, less `masked` and what a pipeline
-  // computes on padding. Per device, `done` are all FLOPs, `repeated` those of recomputation, and
-  // `masked` those of the others that a causal mask cuts off.
+  // known) divided by the devices, but at most done - repeated; less the share of them that a
+  // causal mask cuts off, masked / (done - repeated), and what a pipeline computes on padding. Per
+  // device, `done` are all FLOPs, `repeated` those of recomputation, `masked` those of the others
+  // that a mask cuts off.
   double UsefulFlops(std::optional<double> of_whole_program, double done, double repeated,
                      double masked) const;
 
