@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -78,10 +77,16 @@ int64_t AllWays(const std::vector<MeshAxis>& mesh, const Cut& cut) {
   return ways;
 }
 
-bool Divides(const std::vector<MeshAxis>& mesh, const Shape* shape, const Cut& cut) {
-  for (int64_t d = 0; d < shape->rank(); ++d) {
+// Parameters are cut evenly, as frameworks demand of arguments. Of a product, which they may pad,
+// the padding may be up to half of what it pads.
+bool MayCut(const std::vector<MeshAxis>& mesh, const Group& group, const Cut& cut) {
+  for (int64_t d = 0; d < group.shape->rank(); ++d) {
     const int64_t ways = WaysOf(mesh, cut, static_cast<int>(d));
-    if (ways > 1 && (shape->dim(d) == 0 || shape->dim(d) % ways != 0)) return false;
+    const int64_t size = group.shape->dim(d);
+    if (ways == 1) continue;
+    if (size < ways) return false;
+    const int64_t padding = (ways - size % ways) % ways;
+    if (padding > (group.kind == GroupKind::kProduct ? size / 2 : 0)) return false;
   }
   return true;
 }
@@ -125,6 +130,8 @@ PlanSpace::PlanSpace(const Module& module, const std::vector<const Sharding*>& w
   for (const auto& [name, weight] : weights) cuttable_.push_back(name);
   std::stable_sort(cuttable_.begin(), cuttable_.end(),
                    [&](int a, int b) { return weights[a] > weights[b]; });
+  FindExamples();
+  FindExperts(module);
   FindNeighbours(module);
 }
 
@@ -160,7 +167,7 @@ void PlanSpace::AddOptions(Group& group) {
       for (int64_t d = 0; d < group.shape->rank(); ++d) {
         Cut cut = cuts[i];
         cut[axis] = static_cast<int>(d);
-        if (Divides(mesh_, group.shape, cut)) cuts.push_back(std::move(cut));
+        if (MayCut(mesh_, group, cut)) cuts.push_back(std::move(cut));
       }
     }
   }
@@ -172,6 +179,54 @@ void PlanSpace::AddOptions(Group& group) {
     cuts.resize(kMaxOptions - 1);
   }
   group.options.insert(group.options.end(), cuts.begin(), cuts.end());
+}
+
+void PlanSpace::FindExamples() {
+  const auto is_input = [](const Group& group) {
+    return group.kind == GroupKind::kInput && !group.names.empty();
+  };
+  const bool has_integers = std::ranges::any_of(groups_, [&](const Group& group) {
+    return is_input(group) && IsInteger(group.shape->dtype());
+  });
+  const bool has_state = std::ranges::any_of(
+      groups_, [](const Group& group) { return group.kind == GroupKind::kState; });
+  for (const Group& group : groups_) {
+    if (!is_input(group)) continue;
+    const bool counts = has_integers ? IsInteger(group.shape->dtype()) : has_state;
+    if (counts) examples_.insert(group.names[0]);
+  }
+}
+
+void PlanSpace::FindExperts(const Module& module) {
+  // A weight, or its part in one layer of a loop.
+  const auto is_weight = [&](const std::vector<int>& names) {
+    const auto is_of = [&](const Group& group) {
+      return (group.kind == GroupKind::kState || group.kind == GroupKind::kInput) &&
+             std::ranges::all_of(names, [&](int name) {
+               return std::ranges::find(group.names, name) != group.names.end();
+             });
+    };
+    return std::ranges::none_of(names, [&](int name) { return examples_.contains(name); }) &&
+           std::ranges::any_of(groups_, is_of);
+  };
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (x->opcode() != Opcode::kDot) continue;
+      const auto& dims = x->attributes<DotAttributes>();
+      for (const int64_t side : {0, 1}) {
+        const Instruction* operand = x->operand(side);
+        const Dims batch = side == 0 ? dims.lhs_batch : dims.rhs_batch;
+        const Dims contracting = side == 0 ? dims.lhs_contracting : dims.rhs_contracting;
+        std::vector<int> names;
+        for (int64_t d = 0; d < operand->shape()->rank(); ++d) {
+          names.push_back(names_.Of(operand, 0, d));
+        }
+        const auto others = names.size() - batch.size() - contracting.size();
+        if (batch.size() != 1 || contracting.empty() || others == 0 || !is_weight(names)) continue;
+        experts_.insert(names[At(batch[0])]);
+      }
+    }
+  }
 }
 
 void PlanSpace::FindNeighbours(const Module& module) {

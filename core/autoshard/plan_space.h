@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,7 +42,7 @@ struct Group {
   std::vector<int> names;         // by dim
   std::vector<uint32_t> members;  // instruction ids
   double bytes = 0;               // of all members, whole
-  // Number 0: no annotation. Every cut divides its dims evenly.
+  // Number 0: no annotation. Cuts of products may pad a dim by up to half; others divide evenly.
   std::vector<std::optional<Cut>> options;
 };
 
@@ -65,9 +66,17 @@ class PlanSpace {
   int name_count() const { return names_.count(); }
   // Names that some cut of some group cuts, the heaviest first: by bytes of state and inputs.
   const std::vector<int>& cuttable_names() const { return cuttable_; }
+  // The names of examples: the first dims of inputs of integers, such as tokens; without any, of
+  // all inputs of a step that returns weights.
+  const std::set<int>& example_names() const { return examples_; }
+  // The names of experts: batch dims of products of a weight and activations, as Mixture-of-Experts
+  // layers have them (GShard, arXiv 2006.16668, section 2.2).
+  const std::set<int>& expert_names() const { return experts_; }
   // Groups of which options were left out because there were too many.
   int64_t shortened_groups() const { return shortened_; }
 
+  // The plan without annotations.
+  Plan EmptyPlan() const { return {std::vector<int>(groups_.size(), 0), false}; }
   // The option of a group that is this cut; nothing if it does not divide.
   std::optional<int> OptionOf(size_t group, const Cut& cut) const;
   // Returns the number of instructions that a plan annotates.
@@ -78,12 +87,15 @@ class PlanSpace {
  private:
   void AddMember(const Instruction* x, GroupKind kind);
   void AddOptions(Group& group);
+  void FindExamples();
+  void FindExperts(const Module& module);
   void FindNeighbours(const Module& module);
 
   std::vector<MeshAxis> mesh_;
   DimNames names_;
   std::vector<Group> groups_;
   std::vector<int> cuttable_;
+  std::set<int> examples_, experts_;
   std::vector<std::pair<size_t, size_t>> neighbours_;
   int64_t shortened_ = 0;
 };

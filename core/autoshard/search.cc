@@ -6,9 +6,10 @@
 #include <cmath>
 #include <deque>
 #include <optional>
-#include <set>
+#include <ranges>
 
 #include "core/autoshard/move_effects.h"
+#include "core/autoshard/plan_moves.h"
 #include "core/autoshard/seeds.h"
 #include "ir/dims.h"
 
@@ -17,14 +18,13 @@ namespace {
 
 // Times so near are one: what is left to differ is rounding and order.
 constexpr double kSameTime = 1e-3;
+// So are seeds of that time and peaks so near.
+constexpr double kSamePeak = 0.05;
 // Plans by two names an axis are all tried up to so many; else one name an axis first, and second
 // names on the best of those.
 constexpr double kMaxExhaustive = 2000;
 // Names with one an axis: more are left out by weight.
 constexpr size_t kMaxNames = 16;
-// Groups with up to so many options try all of them; others change one axis at a time.
-constexpr size_t kMaxOptionsAtOnce = 10;
-
 // The share of the best plan's peak that a plan of less memory is looked for in.
 constexpr double kSmallerPeak = 0.75;
 
@@ -38,15 +38,18 @@ constexpr double kNearEnd = 1.05;
 constexpr size_t kFreePasses = 2;
 
 // One in so many evaluations is left for what follows them.
-constexpr int64_t kShareForLimit = 8;
+constexpr int64_t kShareForLimit = 4;
 
-// The powers of Search::PenalizedTime that descents from the fastest plan begin with, what they
-// grow by until a plan fits, and the greatest.
-constexpr double kFirstPenalties[] = {1, 2};
-constexpr double kPenaltyGrowth = 4;
+// The power of Search::PenalizedTime that descents from the fastest plan begin with, what it grows
+// by until a plan fits, and the greatest.
+constexpr double kFirstPenalty = 1;
+constexpr double kPenaltyGrowth = 1.5;
 constexpr double kLastPenalty = 64;
-// So many of the most hopeful changes are priced at a time.
-constexpr size_t kMovesAtOnce = 8;
+// So many of the most hopeful changes are priced at a time, beside sets of them.
+constexpr size_t kMovesAtOnce = 4;
+// So many seeds are brought down to the limit, those of the least PenalizedTime of this power.
+constexpr size_t kSeedsAtLimit = 4;
+constexpr double kSeedPenalty = 2;
 // A seed whose descent ends so many times slower than the best plan is left.
 constexpr double kFarBehind = 1.3;
 
@@ -54,6 +57,8 @@ constexpr double kFarBehind = 1.3;
 bool Fits(const PricedPlan& plan, int64_t limit_bytes) {
   return limit_bytes == 0 || plan.figures.step.peak_bytes <= limit_bytes;
 }
+
+bool AreNear(double a, double b, double share) { return std::abs(a - b) <= share * std::max(a, b); }
 
 // A plan by names.
 struct NamedPrice {
@@ -87,20 +92,22 @@ class Search {
     limit_bytes_ = 0;
     result_.tensor_parallel = BestOf(std::move(tensor_parallel), 0);
     limit_bytes_ = options_.limit_bytes;
-    if (CountPlans() <= std::min(options_.most_enumerated, static_cast<double>(Left()))) {
+    if (CountPlans(space_, options_.zero) <=
+        std::min(options_.most_enumerated, static_cast<double>(Left()))) {
       result_.is_exhaustive = result_.is_local_optimum = true;
       // All these may be refused where the program as it is written is not.
-      result_.plans = Ranked(BestOf(AllPlans(), INT64_MAX).value_or(*best_style));
+      result_.plans =
+          Ranked(BestOf(AllPlans(space_, options_.zero), INT64_MAX).value_or(*best_style));
       return std::move(result_);
     }
-    reserved_ = CountMoves();
+    reserved_ = CountMoves(space_);
     PricedPlan best = Explore();
     reserved_ = 0;
     if (SettlesIt(best)) {
       Pass(best);
     } else {
       best = Descend(best);
-      reserved_ = CountMoves();
+      reserved_ = CountMoves(space_);
       best = ImproveSets(best);
       best = StartAgain(best);
       reserved_ = 0;
@@ -117,8 +124,8 @@ class Search {
     std::optional<PricedPlan> current = BestOf({plan}, 1);
     if (!current) return current;
     Take(ZeroMove(current->plan), *current);
-    for (const size_t g : ByWeight()) {
-      if (g != group) Take(MovesOfGroup(current->plan, g), *current);
+    for (const size_t g : GroupsByWeight(space_)) {
+      if (g != group) Take(MovesOfGroup(space_, current->plan, g), *current);
     }
     return current;
   }
@@ -128,14 +135,6 @@ class Search {
   int64_t Left() const {
     const auto groups = static_cast<int64_t>(space_.groups().size());
     return std::max<int64_t>(0, options_.evaluations - groups - reserved_ - pricer_.evaluations());
-  }
-
-  // Changes of one group.
-  int64_t CountMoves() const {
-    const Plan none{std::vector<int>(space_.groups().size(), 0), false};
-    size_t count = 0;
-    for (size_t g = 0; g < space_.groups().size(); ++g) count += MovesOf(none, g).size();
-    return static_cast<int64_t>(count);
   }
 
   bool Better(const PricedPlan& a, const PricedPlan& b) const {
@@ -157,27 +156,6 @@ class Search {
   bool SettlesIt(const PricedPlan& plan) const {
     return plan.figures.step.step_time_s <= options_.enough_s && plan.figures.returns_state_alike &&
            Fits(plan, options_.limit_bytes);
-  }
-
-  double CountPlans() const {
-    double count = options_.zero ? 2 : 1;
-    for (const Group& group : space_.groups()) count *= static_cast<double>(group.options.size());
-    return count;
-  }
-
-  std::vector<Plan> AllPlans() const {
-    std::vector<Plan> plans = {{std::vector<int>(space_.groups().size(), 0), false}};
-    if (options_.zero) plans.push_back({plans[0].choices, true});
-    for (size_t g = 0; g < space_.groups().size(); ++g) {
-      const size_t before = plans.size();
-      for (size_t option = 1; option < space_.groups()[g].options.size(); ++option) {
-        for (size_t i = 0; i < before; ++i) {
-          plans.push_back(plans[i]);
-          plans.back().choices[g] = static_cast<int>(option);
-        }
-      }
-    }
-    return plans;
   }
 
   // Prices plans, `left` new ones at most, and adds them to `all`; the best, if any could be
@@ -279,36 +257,6 @@ class Search {
     return best;
   }
 
-  // Other choices for a group. Groups of many options change one axis at a time.
-  std::vector<int> MovesOf(const Plan& plan, size_t g) const {
-    const Group& group = space_.groups()[g];
-    const int now = plan.choices[g];
-    std::vector<int> moves;
-    const Cut* cut = now > 0 ? &*group.options[At(now)] : nullptr;
-    for (int option = 0; option < static_cast<int>(group.options.size()); ++option) {
-      if (option == now) continue;
-      const std::optional<Cut>& other = group.options[At(option)];
-      if (other && group.options.size() > kMaxOptionsAtOnce) {
-        int changes = 0;
-        for (size_t axis = 0; axis < other->size(); ++axis) {
-          changes += (*other)[axis] != (cut != nullptr ? (*cut)[axis] : -1);
-        }
-        if (changes > 1) continue;
-      }
-      moves.push_back(option);
-    }
-    return moves;
-  }
-
-  std::vector<Plan> MovesOfGroup(const Plan& plan, size_t g) const {
-    std::vector<Plan> moves;
-    for (const int option : MovesOf(plan, g)) {
-      moves.push_back(plan);
-      moves.back().choices[g] = option;
-    }
-    return moves;
-  }
-
   std::vector<Plan> ZeroMove(const Plan& plan) const {
     if (!options_.zero) return {};
     Plan other = plan;
@@ -318,26 +266,10 @@ class Search {
 
   // Changes of no single group: updates of weights cut or not, two axes in each other's place.
   std::vector<Plan> WholeMoves(const Plan& plan) const {
-    std::vector<Plan> moves = ZeroMove(plan);
-    for (size_t a = 0; a < space_.mesh().size(); ++a) {
-      for (size_t b = a + 1; b < space_.mesh().size(); ++b) {
-        if (auto swapped = WithAxesSwapped(plan, a, b)) moves.push_back(std::move(*swapped));
-      }
-    }
+    std::vector<Plan> moves = AxisSwaps(space_, plan);
+    const std::vector<Plan> zero = ZeroMove(plan);
+    moves.insert(moves.begin(), zero.begin(), zero.end());
     return moves;
-  }
-
-  // Nothing where the other axis does not divide a dim.
-  std::optional<Plan> WithAxesSwapped(Plan plan, size_t a, size_t b) const {
-    for (size_t g = 0; g < space_.groups().size(); ++g) {
-      if (plan.choices[g] <= 0) continue;
-      Cut cut = *space_.groups()[g].options[At(plan.choices[g])];
-      std::swap(cut[a], cut[b]);
-      const std::optional<int> option = space_.OptionOf(g, cut);
-      if (!option) return std::nullopt;
-      plan.choices[g] = *option;
-    }
-    return plan;
   }
 
   bool Take(std::vector<Plan> moves, PricedPlan& current, std::span<const Plan> next = {}) {
@@ -347,25 +279,15 @@ class Search {
     return true;
   }
 
-  // Groups, the heaviest first.
-  std::vector<size_t> ByWeight() const {
-    std::vector<size_t> order(space_.groups().size());
-    for (size_t g = 0; g < order.size(); ++g) order[g] = g;
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      return space_.groups()[a].bytes > space_.groups()[b].bytes;
-    });
-    return order;
-  }
-
   // Moves of a group; without those that never were any good, if `quick` and the end of the search
   // is near. Elsewhere all evaluations are used up, and those for such moves are well spent.
   std::vector<Plan> HopefulMoves(const PricedPlan& current, size_t g, bool quick) const {
     const bool is_near = current.figures.step.step_time_s < kNearEnd * options_.enough_s;
     if (!quick || !is_near || !FitsNow(current)) {
-      return MovesOfGroup(current.plan, g);
+      return MovesOfGroup(space_, current.plan, g);
     }
     std::vector<Plan> moves;
-    for (Plan& move : MovesOfGroup(current.plan, g)) {
+    for (Plan& move : MovesOfGroup(space_, current.plan, g)) {
       if (!effects_.IsHopeless(g, move.choices[g])) moves.push_back(std::move(move));
     }
     return moves;
@@ -382,40 +304,37 @@ class Search {
   // The figures of `current` with one group changed, which makes `move`: as they are known, else by
   // what that change did to the last plan it was tried on. Nothing where neither is known.
   std::optional<PricedPlan> Expect(const PricedPlan& current, size_t g, const Plan& move) {
-    const bool is_known = pricer_.Knows(move);
-    const auto figures = is_known ? pricer_.Price({&move, 1})[0]
-                                  : effects_.Expect(g, move.choices[g], current.figures);
+    const auto figures = pricer_.Knows(move) ? pricer_.Price({&move, 1})[0]
+                                             : effects_.Expect(g, move.choices[g], current.figures);
     if (!figures) return std::nullopt;
-    // A change that did nothing to another plan may make this one, if it fits, faster.
-    const bool may_help = !is_known && FitsNow(current);
-    return PricedPlan{move, *figures, may_help ? 0 : space_.AnnotationsOf(move)};
+    return PricedPlan{move, *figures, space_.AnnotationsOf(move)};
   }
 
   // The changes of one group that are expected to make `current` better, the best first.
-  std::vector<std::pair<size_t, Plan>> ExpectedMoves(const PricedPlan& current) {
+  std::vector<GroupMove> ExpectedMoves(const PricedPlan& current) {
     std::vector<std::pair<size_t, PricedPlan>> better;
     for (size_t g = 0; g < space_.groups().size(); ++g) {
-      for (const Plan& move : MovesOfGroup(current.plan, g)) {
+      for (const Plan& move : MovesOfGroup(space_, current.plan, g)) {
         auto expected = Expect(current, g, move);
         if (expected && Better(*expected, current)) better.emplace_back(g, std::move(*expected));
       }
     }
     std::ranges::stable_sort(better, {}, [&](const auto& a) { return PenalizedTime(a.second); });
-    better.resize(std::min(better.size(), kMovesAtOnce));
-    std::vector<std::pair<size_t, Plan>> moves;
+    std::vector<GroupMove> moves;
     for (auto& [g, expected] : better) moves.emplace_back(g, std::move(expected.plan));
     return moves;
   }
 
-  // Changes of one group until none that was tried before is expected to help: it takes a few
-  // evaluations where a pass takes hundreds.
+  // Changes of one group, and several of these at once, until none that was tried before is
+  // expected to help: it takes a few evaluations where a pass takes hundreds.
   void DescendQuickly(PricedPlan& current) {
     while (Left() > 0) {
-      const std::vector<std::pair<size_t, Plan>> moves = ExpectedMoves(current);
+      std::vector<GroupMove> moves = ExpectedMoves(current);
+      std::vector<Plan> plans = SetsOfMoves(current.plan, moves);
+      moves.resize(std::min(moves.size(), kMovesAtOnce));
+      for (const auto& [g, move] : moves) plans.push_back(move);
       const bool has_new =
           std::ranges::any_of(moves, [&](const auto& move) { return !pricer_.Knows(move.second); });
-      std::vector<Plan> plans;
-      for (const auto& [g, move] : moves) plans.push_back(move);
       const PricedPlan before = current;
       if (!Take(std::move(plans), current) && !has_new) return;
       for (const auto& [g, move] : moves) NoteEffects(before, g, {move});
@@ -424,9 +343,10 @@ class Search {
 
   // What a quick descent makes of a plan. Where it does not fit, its memory is a price before the
   // limit is a wall (the exterior penalty method): the time is multiplied by a power of how many
-  // times the limit the peak is, which grows from `first` until the plan fits.
-  PricedPlan Approach(PricedPlan plan, double first) {
-    for (penalty_ = first; !FitsNow(plan) && penalty_ <= kLastPenalty; penalty_ *= kPenaltyGrowth) {
+  // times the limit the peak is, which grows until the plan fits.
+  PricedPlan Approach(PricedPlan plan) {
+    for (penalty_ = kFirstPenalty; !FitsNow(plan) && penalty_ <= kLastPenalty;
+         penalty_ *= kPenaltyGrowth) {
       DescendQuickly(plan);
     }
     penalty_ = 0;
@@ -450,7 +370,7 @@ class Search {
   // without changes that were tried before and made every plan much slower.
   bool Pass(PricedPlan& current, bool quick = true) {
     bool changed = Take(WholeMoves(current.plan), current);
-    const std::vector<size_t> order = ByWeight();
+    const std::vector<size_t> order = GroupsByWeight(space_);
     std::deque<size_t> queue(order.begin(), order.end());
     std::vector<bool> is_queued(order.size(), true);
     while (!queue.empty() && Left() > 0) {
@@ -482,53 +402,17 @@ class Search {
     return current;
   }
 
-  // Every way to change all groups of `set` at once.
-  std::vector<Plan> MovesOfSet(const Plan& plan, const std::vector<size_t>& set) const {
-    std::vector<Plan> moves = {plan};
-    for (const size_t g : set) {
-      std::vector<Plan> longer;
-      for (const Plan& move : moves) {
-        for (const int option : MovesOf(plan, g)) {
-          longer.push_back(move);
-          longer.back().choices[g] = option;
-        }
-      }
-      moves = std::move(longer);
-    }
-    return moves;
-  }
-
-  // Pairs of groups that touch, then other pairs, then three groups that touch.
-  std::vector<std::vector<std::vector<size_t>>> SetsOfGroups() const {
-    std::vector<std::vector<std::vector<size_t>>> lists(3);
-    const std::set<std::pair<size_t, size_t>> touching(space_.neighbours().begin(),
-                                                       space_.neighbours().end());
-    const size_t groups = space_.groups().size();
-    for (size_t a = 0; a < groups; ++a) {
-      for (size_t b = a + 1; b < groups; ++b) {
-        lists[touching.contains({a, b}) ? 0 : 1].push_back({a, b});
-        for (size_t c = b + 1; c < groups; ++c) {
-          const int touches = static_cast<int>(touching.contains({a, b})) +
-                              static_cast<int>(touching.contains({b, c})) +
-                              static_cast<int>(touching.contains({a, c}));
-          if (touches >= 2) lists[2].push_back({a, b, c});
-        }
-      }
-    }
-    return lists;
-  }
-
   PricedPlan ImproveSets(PricedPlan current) {
-    const std::vector<std::vector<std::vector<size_t>>> lists = SetsOfGroups();
+    const std::vector<std::vector<std::vector<size_t>>> lists = SetsOfGroups(space_);
     for (size_t i = 0; i < lists.size() && Left() > 0;) {
       bool changed = false;
       for (const std::vector<size_t>& set : lists[i]) {
         double count = 1;
         for (const size_t g : set) {
-          count *= static_cast<double>(MovesOf(current.plan, g).size());
+          count *= static_cast<double>(OptionsNear(space_, current.plan, g).size());
         }
         if (count > static_cast<double>(Left())) continue;
-        changed |= Take(MovesOfSet(current.plan, set), current);
+        changed |= Take(MovesOfSet(space_, current.plan, set), current);
       }
       if (changed) current = Descend(current);
       i = changed ? 0 : i + 1;
@@ -536,28 +420,40 @@ class Search {
     return current;
   }
 
+  // 0: the text's annotations; 1: one that annotates products; 2: another.
+  size_t KindOfStyle(const Plan& plan) const {
+    if (std::ranges::find(plan.choices, Plan::kAsWritten) != plan.choices.end()) return 0;
+    for (size_t g = 0; g < space_.groups().size(); ++g) {
+      if (plan.choices[g] != 0 && space_.groups()[g].kind == GroupKind::kProduct) return 1;
+    }
+    return 2;
+  }
+
   // The best of the styles and of plans by names of each kind, the best first, with the next best
-  // styles before those that do not fit. Of plans with the same figures one.
+  // styles before those that do not fit. Of plans with about the same figures one.
   std::vector<PricedPlan> Seeds() const {
     std::vector<PricedPlan> seeds = styles_;
     for (const NamedTensors tensors : kNamedTensors) {
       if (auto named = BestNamed(tensors)) seeds.push_back(std::move(named->priced));
     }
     SortByQuality(seeds);
-    // Of the styles the best takes its place; where little fits, a few more come behind what does.
-    bool has_style = false;
+    // The user's annotations, the best of the styles that annotate products and of the others take
+    // their places; where little fits, a few more come behind what does.
+    bool has_style[] = {false, false, false};
     std::vector<PricedPlan> distinct, more;
     for (PricedPlan& seed : seeds) {
       const bool is_style = std::ranges::any_of(
           styles_, [&](const PricedPlan& style) { return style.plan == seed.plan; });
       const auto is_same = [&](const PricedPlan& other) {
-        return other.figures.step.step_time_s == seed.figures.step.step_time_s &&
-               other.figures.step.peak_bytes == seed.figures.step.peak_bytes;
+        return AreNear(other.figures.step.step_time_s, seed.figures.step.step_time_s, kSameTime) &&
+               AreNear(static_cast<double>(other.figures.step.peak_bytes),
+                       static_cast<double>(seed.figures.step.peak_bytes), kSamePeak);
       };
       if (std::ranges::any_of(distinct, is_same) || std::ranges::any_of(more, is_same)) continue;
       if (!seed.figures.returns_state_alike) continue;
-      (is_style && has_style ? more : distinct).push_back(std::move(seed));
-      has_style |= is_style;
+      bool& has_its_style = has_style[KindOfStyle(seed.plan)];
+      (is_style && has_its_style ? more : distinct).push_back(std::move(seed));
+      has_its_style |= is_style;
     }
     more.resize(std::min(more.size(), kMoreStyles));
     const auto first_over =
@@ -590,27 +486,52 @@ class Search {
     }
     reserved_ -= for_limit;
     limit_bytes_ = options_.limit_bytes;
+    passed_ = std::move(seeds);
   }
 
-  // What becomes of the fastest plan in whatever memory where it is brought down to the limit, by
-  // penalties that begin differently; nothing if it fits.
-  std::optional<PricedPlan> FitFastest() {
+  // Brings the fastest plan in whatever memory down to the limit; what it becomes is among the
+  // plans seen.
+  void FitFastest() {
     limit_bytes_ = 0;
     const PricedPlan fastest = *BestSeen();
     limit_bytes_ = options_.limit_bytes;
-    std::optional<PricedPlan> best;
-    if (FitsNow(fastest)) return best;
-    for (const double penalty : kFirstPenalties) {
-      PricedPlan reached = Approach(fastest, penalty);
-      if (!best || Better(reached, *best)) best = std::move(reached);
+    if (!FitsNow(fastest)) Approach(fastest);
+  }
+
+  // Passes with memory as a price from the plan that is best so, until that fits: quick descents
+  // may end a little above the limit.
+  void PassDownToLimit() {
+    const int64_t kept = reserved_;
+    if (FitsNow(*BestSeen())) reserved_ = 0;  // there is no better use for these evaluations
+    for (penalty_ = kPenaltyGrowth; penalty_ <= kLastPenalty; penalty_ *= kPenaltyGrowth) {
+      PricedPlan plan = *BestSeen();
+      if (FitsNow(plan)) break;
+      Pass(plan);
     }
-    return best;
+    penalty_ = 0;
+    reserved_ = kept;
+  }
+
+  // Where passes under the limit start, the best first: the best known plan, and what quick
+  // descents make of the seeds that promise most where memory has a price; the seeds as they are,
+  // if nothing fits yet.
+  std::vector<PricedPlan> StartsAtLimit(const PricedPlan& best) {
+    std::vector<PricedPlan> starts = Seeds();
+    if (FitsNow(best)) {
+      penalty_ = kSeedPenalty;
+      std::ranges::stable_sort(starts, {}, [&](const PricedPlan& x) { return PenalizedTime(x); });
+      penalty_ = 0;
+      starts.resize(std::min(starts.size(), kSeedsAtLimit));
+      for (PricedPlan& start : starts) start = Approach(start);
+    }
+    starts.push_back(best);
+    SortByQuality(starts);
+    return starts;
   }
 
   // The best that passes lead to: from the best known plan, if nothing fits yet; from the fastest
-  // brought down to the limit, which takes few evaluations, if that is better; from the best known
-  // that fits; from each seed whose quick descent promises something; and from the best of those to
-  // plans of less memory and back. Time alone leads to where every single change is too dear.
+  // brought down to the limit; from seeds brought down to it; and from the best of those to plans
+  // of less memory and back. Time alone leads to where every single change is too dear.
   PricedPlan Explore() {
     ExploreFreely();
     if (IsSettled()) return *BestSeen();
@@ -618,19 +539,20 @@ class Search {
       for (const NamedTensors tensors : kNamedTensors) PriceSecondNames(tensors);
     }
     PricedPlan best = *BestSeen();
-    const PricedPlan known = best;
-    if (!FitsNow(known)) best = PassFrom(known, best);
-    if (const auto reached = FitFastest(); reached && Better(*reached, best)) {
-      best = PassFrom(*reached, *reached);
+    if (!FitsNow(best)) PassFrom(best, best);
+    FitFastest();
+    PassDownToLimit();
+    best = *BestSeen();
+    for (const PricedPlan& start : std::views::reverse(passed_)) {  // those cut short come last
+      if (FitsNow(start)) best = PassFrom(start, best);
     }
-    if (FitsNow(known)) best = PassFrom(known, best);
-    for (const PricedPlan& seed : Seeds()) {
+    for (const PricedPlan& start : StartsAtLimit(best)) {
       if (SettlesIt(best)) return best;
-      const PricedPlan reached = FitsNow(best) ? Approach(seed, kFirstPenalties[0]) : seed;
+      if (!FitsNow(best)) reserved_ = 0;  // a plan that fits comes first
       const bool is_far_behind =
-          FitsNow(best) && (!FitsNow(reached) || reached.figures.step.step_time_s >
-                                                     kFarBehind * best.figures.step.step_time_s);
-      if (!is_far_behind) best = PassFrom(reached, best);
+          FitsNow(best) && (!FitsNow(start) || start.figures.step.step_time_s >
+                                                   kFarBehind * best.figures.step.step_time_s);
+      if (!is_far_behind) best = PassFrom(start, best);
     }
     PricedPlan smaller = best;
     limit_bytes_ =
@@ -715,7 +637,7 @@ class Search {
   bool CheckLocalOptimum(const PricedPlan& best) {
     std::vector<Plan> moves = WholeMoves(best.plan);
     for (size_t g = 0; g < space_.groups().size(); ++g) {
-      const std::vector<Plan> more = MovesOfGroup(best.plan, g);
+      const std::vector<Plan> more = MovesOfGroup(space_, best.plan, g);
       moves.insert(moves.end(), more.begin(), more.end());
     }
     result_.moves = static_cast<int64_t>(moves.size());
@@ -742,6 +664,7 @@ class Search {
   int64_t reserved_ = 0;  // evaluations, to find that no change of one group is better
   std::vector<PricedPlan> seen_;
   std::vector<PricedPlan> styles_;
+  std::vector<PricedPlan> passed_;  // what passes without a limit came to
   std::vector<NamedPrice> named_;
   double penalty_ = 0;  // the power of PenalizedTime; 0: a plan that fits is better than any other
   MoveEffects effects_;

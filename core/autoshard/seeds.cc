@@ -12,10 +12,6 @@
 namespace gshard::autoshard {
 namespace {
 
-Plan EmptyPlan(const PlanSpace& space) {
-  return {std::vector<int>(space.groups().size(), 0), false};
-}
-
 bool IsCut(const Cut& cut) {
   return std::ranges::any_of(cut, [](int dim) { return dim >= 0; });
 }
@@ -45,7 +41,7 @@ std::vector<int64_t> BySize(const Shape* shape) {
 
 // Along all of `axes`: inputs in their first dim that divides, state in its largest if `state`.
 Plan BatchPlan(const PlanSpace& space, const std::vector<size_t>& axes, bool inputs, bool state) {
-  Plan plan = EmptyPlan(space);
+  Plan plan = space.EmptyPlan();
   for (size_t g = 0; g < space.groups().size(); ++g) {
     const Group& group = space.groups()[g];
     Cut cut(space.mesh().size(), -1);
@@ -65,7 +61,7 @@ Plan BatchPlan(const PlanSpace& space, const std::vector<size_t>& axes, bool inp
 
 // Parameters and inputs in their largest dims.
 Plan LargestDimPlan(const PlanSpace& space, const std::vector<size_t>& axes) {
-  Plan plan = EmptyPlan(space);
+  Plan plan = space.EmptyPlan();
   for (size_t g = 0; g < space.groups().size(); ++g) {
     const Group& group = space.groups()[g];
     if (group.kind != GroupKind::kState && group.kind != GroupKind::kInput) continue;
@@ -80,14 +76,19 @@ Plan LargestDimPlan(const PlanSpace& space, const std::vector<size_t>& axes) {
   return plan;
 }
 
-// Tensor parallelism, as people write it for networks of layers around a residual stream. Example:
-// of a Transformer's weights wi [model, hidden], wo [hidden, model], query [model, heads, head_dim]
-// .. the stream's name is `model`, and what is split is `hidden` and `heads`.
-class TensorParallelism {
+// The first that is one of `wanted`; the end of `names`: there is none.
+std::vector<int>::const_iterator FirstOf(const std::vector<int>& names,
+                                         const std::set<int>& wanted) {
+  return std::ranges::find_if(names, [&](int name) { return wanted.contains(name); });
+}
+
+// Parallelism as people write it for networks of layers around a residual stream. Example: of a
+// Transformer's weights wi [model, hidden], wo [hidden, model], query [model, heads, head_dim] ..
+// the stream's name is `model`, and what tensor parallelism splits is `hidden` and `heads`.
+class LayerParallelism {
  public:
-  explicit TensorParallelism(const PlanSpace& space)
+  explicit LayerParallelism(const PlanSpace& space)
       : space_(space), counts_(static_cast<size_t>(space.name_count())) {
-    FindBatch();
     std::vector<bool> of_products(counts_.size());
     for (const Group& group : space.groups()) {
       if (group.kind != GroupKind::kProduct) continue;
@@ -113,26 +114,28 @@ class TensorParallelism {
     }
   }
 
-  bool IsKnown() const { return stream_ >= 0 && !batch_.empty(); }
+  bool HasStream() const { return stream_ >= 0 && !space_.example_names().empty(); }
 
   // Examples are cut along `data`; the split dims of weights and activations along `model`; with
   // `shards_weights` the weights' stream dim along `data`; with `cuts_stream` the stream itself
   // along `model` between the layers' parts.
-  Plan Make(const std::vector<size_t>& data, size_t model, bool shards_weights,
-            bool cuts_stream) const {
-    Plan plan = EmptyPlan(space_);
+  Plan TensorParallel(const std::vector<size_t>& data, size_t model, bool shards_weights,
+                      bool cuts_stream) const {
+    Plan plan = space_.EmptyPlan();
     for (size_t g = 0; g < space_.groups().size(); ++g) {
       const Group& group = space_.groups()[g];
       if (group.kind == GroupKind::kWritten) continue;
       Cut cut(space_.mesh().size(), -1);
       const bool has_examples = HasExamples(group);
-      const bool is_split = CutFirst(g, cut, model, [&](const int name) {
-        return name != stream_ && counts_[At(name)] > 0 && !batch_.contains(name);
-      });
+      const auto is_wanted = [&](const int name) {
+        return name != stream_ && counts_[At(name)] > 0 && !space_.example_names().contains(name);
+      };
+      const bool is_split =
+          CutFirst(g, cut, model, is_wanted) || (IsWeight(group) && CutVocabulary(g, cut, model));
       if (has_examples) {
-        for (const size_t axis : data) {
-          CutFirst(g, cut, axis, [&](const int name) { return batch_.contains(name); });
-        }
+        // Heads that the axis does not divide: propagation may find a way in parts of it.
+        if (!is_split && std::ranges::any_of(group.names, is_wanted)) continue;
+        for (const size_t axis : data) CutExamples(g, cut, axis);
         if (cuts_stream && !is_split) CutStream(g, cut, model);
       } else if (shards_weights) {
         for (const size_t axis : data) CutStream(g, cut, axis);
@@ -142,26 +145,44 @@ class TensorParallelism {
     return plan;
   }
 
- private:
-  // First dims of tokens and their like; without any, of all inputs of a step that returns weights.
-  void FindBatch() {
-    const auto is_input = [](const Group& group) {
-      return group.kind == GroupKind::kInput && !group.names.empty();
-    };
-    const bool has_integers = std::ranges::any_of(space_.groups(), [&](const Group& group) {
-      return is_input(group) && IsInteger(group.shape->dtype());
-    });
-    const bool has_state = std::ranges::any_of(
-        space_.groups(), [](const Group& group) { return group.kind == GroupKind::kState; });
-    for (const Group& group : space_.groups()) {
-      if (!is_input(group)) continue;
-      const bool counts = has_integers ? IsInteger(group.shape->dtype()) : has_state;
-      if (counts) batch_.insert(group.names[0]);
-    }
+  bool HasExperts() const {
+    return !space_.expert_names().empty() && !space_.example_names().empty();
   }
 
+  // Experts are cut along `model`, examples along all axes: along `data` alone where they come
+  // behind the experts, so that the experts' inputs and results are moved by all-to-alls (GShard,
+  // arXiv 2006.16668, section 3.2). With `shards_weights` weights are cut along `data` as well.
+  Plan ExpertParallel(const std::vector<size_t>& data, size_t model, bool shards_weights) const {
+    Plan plan = space_.EmptyPlan();
+    for (size_t g = 0; g < space_.groups().size(); ++g) {
+      const Group& group = space_.groups()[g];
+      if (group.kind == GroupKind::kWritten) continue;
+      Cut cut(space_.mesh().size(), -1);
+      const auto expert = FirstOf(group.names, space_.expert_names());
+      const auto example = FirstOf(group.names, space_.example_names());
+      // Gates, which have experts last, and products without experts are left to propagation.
+      const bool is_product = group.kind == GroupKind::kProduct;
+      const bool is_of_experts = expert != group.names.end() && expert + 1 != group.names.end() &&
+                                 group.names.size() > (is_product ? 2 : 1);
+      if (is_product && !is_of_experts) continue;
+      const bool is_first = expert < example || example == group.names.end();
+      if (is_of_experts && is_first) CutExperts(g, cut, model);
+      for (size_t axis = 0; axis < cut.size(); ++axis) {
+        const bool is_data = std::ranges::find(data, axis) != data.end();
+        if (cut[axis] < 0 && (is_data || axis == model)) CutExamples(g, cut, axis);
+        if (!is_data || !shards_weights || !IsWeight(group)) continue;
+        for (const int64_t dim : BySize(group.shape)) {
+          if (AddAxis(space_, g, cut, axis, dim)) break;
+        }
+      }
+      Choose(space_, g, cut, plan);
+    }
+    return plan;
+  }
+
+ private:
   bool HasExamples(const Group& group) const {
-    return std::ranges::any_of(group.names, [&](const int name) { return batch_.contains(name); });
+    return FirstOf(group.names, space_.example_names()) != group.names.end();
   }
 
   bool IsWeight(const Group& group) const {
@@ -182,32 +203,55 @@ class TensorParallelism {
     return false;
   }
 
+  // Of a table of embeddings: the dim that is larger than the stream's, if there is one.
+  bool CutVocabulary(size_t group, Cut& cut, size_t axis) const {
+    const Group& of = space_.groups()[group];
+    const auto stream = std::ranges::find(of.names, stream_);
+    if (stream == of.names.end()) return false;
+    const int64_t width = of.shape->dim(stream - of.names.begin());
+    for (const int64_t dim : BySize(of.shape)) {
+      if (of.shape->dim(dim) > width && AddAxis(space_, group, cut, axis, dim)) return true;
+    }
+    return false;
+  }
+
+  void CutExamples(size_t group, Cut& cut, size_t axis) const {
+    CutFirst(group, cut, axis, [&](int name) { return space_.example_names().contains(name); });
+  }
+
+  void CutExperts(size_t group, Cut& cut, size_t axis) const {
+    CutFirst(group, cut, axis, [&](int name) { return space_.expert_names().contains(name); });
+  }
+
   void CutStream(size_t group, Cut& cut, size_t axis) const {
     CutFirst(group, cut, axis, [&](const int name) { return name == stream_; });
   }
 
   const PlanSpace& space_;
   std::vector<int> counts_;  // by name: weights that have it, where products have it too
-  std::set<int> batch_;      // names of the inputs' first dims
   int stream_ = -1;          // the name that most weights have; -1: there is none
 };
 
-// Along each axis, the others being for data.
-void AddTensorParallelPlans(const PlanSpace& space, const std::vector<size_t>& axes,
-                            std::vector<NamedPlan>& plans) {
-  const TensorParallelism parallelism(space);
-  if (!parallelism.IsKnown()) return;
+// Tensor and expert parallelism along each axis, the others being for data.
+void AddLayerPlans(const PlanSpace& space, const std::vector<size_t>& axes,
+                   std::vector<NamedPlan>& plans) {
+  const LayerParallelism parallelism(space);
   for (const size_t model : axes) {
     std::vector<size_t> data = axes;
     std::erase(data, model);
     const std::string where = " over " + space.mesh()[model].name;
     for (const bool shards_weights : {false, true}) {
       if (shards_weights && data.empty()) break;
-      const std::string name = shards_weights ? "FSDP and tensor parallel" : "tensor parallel";
+      const std::string fsdp = shards_weights ? "FSDP and " : "";
       for (const bool cuts_stream : {false, true}) {
-        plans.push_back({name + (cuts_stream ? ", stream cut," : "") + where,
-                         parallelism.Make(data, model, shards_weights, cuts_stream), true});
+        if (!parallelism.HasStream()) break;
+        plans.push_back({fsdp + "tensor parallel" + (cuts_stream ? ", stream cut," : "") + where,
+                         parallelism.TensorParallel(data, model, shards_weights, cuts_stream),
+                         true});
       }
+      if (!parallelism.HasExperts()) continue;
+      plans.push_back({fsdp + "expert parallel" + where,
+                       parallelism.ExpertParallel(data, model, shards_weights), false});
     }
   }
 }
@@ -215,7 +259,7 @@ void AddTensorParallelPlans(const PlanSpace& space, const std::vector<size_t>& a
 }  // namespace
 
 Plan PlanByNames(const PlanSpace& space, const NameChoice& names, NamedTensors tensors) {
-  Plan plan = EmptyPlan(space);
+  Plan plan = space.EmptyPlan();
   for (size_t g = 0; g < space.groups().size(); ++g) {
     const Group& group = space.groups()[g];
     if (group.kind == GroupKind::kWritten) continue;
@@ -275,9 +319,9 @@ double CountNameChoices(const PlanSpace& space, int most, size_t heaviest) {
 }
 
 std::vector<NamedPlan> StylePlans(const PlanSpace& space, bool has_written, bool zero) {
-  std::vector<NamedPlan> plans = {{"no annotations", EmptyPlan(space)}};
+  std::vector<NamedPlan> plans = {{"no annotations", space.EmptyPlan()}};
   if (has_written) {
-    Plan plan = EmptyPlan(space);
+    Plan plan = space.EmptyPlan();
     std::ranges::fill(plan.choices, Plan::kAsWritten);
     plans.push_back({"the text's annotations", std::move(plan)});
   }
@@ -301,7 +345,7 @@ std::vector<NamedPlan> StylePlans(const PlanSpace& space, bool has_written, bool
     }
     plans.push_back({"largest dims over " + where, LargestDimPlan(space, axes)});
   }
-  AddTensorParallelPlans(space, all, plans);
+  AddLayerPlans(space, all, plans);
   return plans;
 }
 

@@ -46,8 +46,9 @@ struct NamedPlan {
 // Returns the plans of known styles: no annotation at all; the user's own (if `has_written`); data
 // parallelism, FSDP, ZeRO (if `zero`: weight updates may be cut) and the largest dim of every
 // parameter and input, along each axis and along all; tensor parallelism along each axis (Megatron,
-// arXiv 1909.08053, and the two-dimensional shardings of GSPMD, arXiv 2105.04663 section 5.1), the
-// others being for data.
+// arXiv 1909.08053, and the two-dimensional shardings of GSPMD, arXiv 2105.04663 section 5.1) and,
+// where there are experts, expert parallelism (GShard, arXiv 2006.16668), the others being for
+// data.
 std::vector<NamedPlan> StylePlans(const PlanSpace& space, bool has_written, bool zero);
 
 }  // namespace gshard::autoshard

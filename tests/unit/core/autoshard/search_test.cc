@@ -6,10 +6,9 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <map>
 
 #include "core/autoshard/auto_sharding.h"
-#include "core/autoshard/seeds.h"
+#include "core/autoshard/plan_moves.h"
 #include "core/transforms/annotations/annotate.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
@@ -56,23 +55,9 @@ struct Problem {
   }
 };
 
-std::vector<Plan> AllPlans(const PlanSpace& space) {
-  std::vector<Plan> plans = {{std::vector<int>(space.groups().size(), 0), false}};
-  for (size_t g = 0; g < space.groups().size(); ++g) {
-    const size_t before = plans.size();
-    for (size_t option = 1; option < space.groups()[g].options.size(); ++option) {
-      for (size_t i = 0; i < before; ++i) {
-        plans.push_back(plans[i]);
-        plans.back().choices[g] = static_cast<int>(option);
-      }
-    }
-  }
-  return plans;
-}
-
 // The least of all plans.
 PricedPlan BruteForce(Problem& problem, int64_t limit) {
-  const std::vector<Plan> plans = AllPlans(problem.pricer->space());
+  const std::vector<Plan> plans = AllPlans(problem.pricer->space(), false);
   const auto figures = problem.pricer->Price(plans);
   std::optional<PricedPlan> best;
   for (size_t i = 0; i < plans.size(); ++i) {
@@ -86,7 +71,7 @@ PricedPlan BruteForce(Problem& problem, int64_t limit) {
 TEST_CASE("plans that propagation makes alike are one program", "[autoshard]") {
   Random random(3);
   Problem problem(RandomChain(random, 2), {{"a", 8}});
-  const std::vector<Plan> plans = AllPlans(problem.pricer->space());
+  const std::vector<Plan> plans = AllPlans(problem.pricer->space(), false);
   const auto figures = problem.pricer->Price(plans);
   CHECK(problem.pricer->evaluations() == static_cast<int64_t>(plans.size()));
   CHECK(problem.pricer->programs() < problem.pricer->evaluations());
@@ -172,60 +157,6 @@ TEST_CASE("the plan does not depend on the number of threads", "[autoshard]") {
     plans.push_back(PrintModule(**module) + std::to_string(result->plans.size()));
   }
   CHECK(plans[0] == plans[1]);
-}
-
-TEST_CASE("tensor parallelism splits what stands around the stream", "[autoshard]") {
-  // x [batch, model], w1 [model, hidden], w2 [hidden, model]; both weights are returned updated.
-  const char* const kText = R"(HloModule mlp, input_output_alias={ {0}: (1, {}), {1}: (2, {}) }
-ENTRY e {
-  x = f32[64,256] parameter(0)
-  w1 = f32[256,1024] parameter(1)
-  w2 = f32[1024,256] parameter(2)
-  h = f32[64,1024] dot(x, w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  y = f32[64,256] dot(h, w2), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  s = f32[64,256] add(x, y)
-  d = f32[64,1024] dot(s, w2), lhs_contracting_dims={1}, rhs_contracting_dims={1}
-  g1 = f32[256,1024] dot(x, d), lhs_contracting_dims={0}, rhs_contracting_dims={0}
-  g2 = f32[1024,256] dot(h, y), lhs_contracting_dims={0}, rhs_contracting_dims={0}
-  v1 = f32[256,1024] subtract(w1, g1)
-  v2 = f32[1024,256] subtract(w2, g2)
-  ROOT r = (f32[256,1024], f32[1024,256]) tuple(v1, v2)
-})";
-  const std::vector<MeshAxis> mesh = {{"a", 4}, {"b", 2}};
-  Problem problem(kText, mesh);
-  std::map<std::string, std::string> specs;  // by style and name
-  for (const NamedPlan& style : StylePlans(problem.pricer->space(), false, false)) {
-    for (size_t g = 0; g < problem.pricer->space().groups().size(); ++g) {
-      const Group& group = problem.pricer->space().groups()[g];
-      const auto& cut = group.options[static_cast<size_t>(style.plan.choices[g])];
-      for (const Computation* computation : problem.pricer->module().computations()) {
-        for (const Instruction* x : computation->instructions()) {
-          if (std::ranges::find(group.members, x->id()) == group.members.end()) continue;
-          specs[style.name + ": " + std::string(x->name())] =
-              cut ? SpecText(mesh, group.shape, *cut) : "";
-        }
-      }
-    }
-  }
-  const std::string stream = "FSDP and tensor parallel, stream cut, over b: ";
-  const std::pair<std::string, std::string> kExpected[] = {
-      {"tensor parallel over b: x", "a,_"},
-      {"tensor parallel over b: w1", "_,b"},
-      {"tensor parallel over b: w2", "b,_"},
-      {"tensor parallel over b: h", "a,b"},
-      {"tensor parallel over b: y", "a,_"},
-      {"tensor parallel over b: g2", "b,_"},
-      {"FSDP and tensor parallel over b: w1", "a,b"},
-      {stream + "x", "a,b"},
-      {stream + "h", "a,b"},
-      {stream + "y", "a,b"},
-      {stream + "w2", "b,a"},
-      {"tensor parallel over a: h", "b,a"},
-  };
-  for (const auto& [name, spec] : kExpected) {
-    CAPTURE(name);
-    CHECK(specs[name] == spec);
-  }
 }
 
 TEST_CASE("a plan that is good enough ends the search", "[autoshard]") {
