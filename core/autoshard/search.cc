@@ -529,6 +529,15 @@ class Search {
     return starts;
   }
 
+  // May a pass from a plan that fits lead to a better one than `best`? Not where it is far behind,
+  // or both slower and larger.
+  bool IsPromising(const PricedPlan& start, const PricedPlan& best) const {
+    if (!FitsNow(start)) return false;
+    const double slowdown = start.figures.step.step_time_s / best.figures.step.step_time_s;
+    const bool is_larger = start.figures.step.peak_bytes > best.figures.step.peak_bytes;
+    return slowdown <= (is_larger ? 1 : kFarBehind);
+  }
+
   // The best that passes lead to: from the best known plan, if nothing fits yet; from the fastest
   // brought down to the limit; from seeds brought down to it; and from the best of those to plans
   // of less memory and back. Time alone leads to where every single change is too dear.
@@ -549,10 +558,7 @@ class Search {
     for (const PricedPlan& start : StartsAtLimit(best)) {
       if (SettlesIt(best)) return best;
       if (!FitsNow(best)) reserved_ = 0;  // a plan that fits comes first
-      const bool is_far_behind =
-          FitsNow(best) && (!FitsNow(start) || start.figures.step.step_time_s >
-                                                   kFarBehind * best.figures.step.step_time_s);
-      if (!is_far_behind) best = PassFrom(start, best);
+      if (!FitsNow(best) || IsPromising(start, best)) best = PassFrom(start, best);
     }
     PricedPlan smaller = best;
     limit_bytes_ =
