@@ -25,8 +25,8 @@ constexpr double kSamePeak = 0.05;
 constexpr double kMaxExhaustive = 2000;
 // Names with one an axis: more are left out by weight.
 constexpr size_t kMaxNames = 16;
-// The share of the best plan's peak that a plan of less memory is looked for in.
-constexpr double kSmallerPeak = 0.75;
+// The shares of the best plan's peak that plans of less memory are looked for in.
+constexpr double kSmallerPeaks[] = {0.999, 0.75};
 
 // Plans of known styles, beside the best of them, that single changes are tried on.
 constexpr size_t kMoreStyles = 2;
@@ -44,7 +44,7 @@ constexpr int64_t kShareForLimit = 4;
 // by until a plan fits, and the greatest.
 constexpr double kFirstPenalty = 1;
 constexpr double kPenaltyGrowth = 1.5;
-constexpr double kLastPenalty = 64;
+constexpr double kLastPenalty = 4096;
 // So many of the most hopeful changes are priced at a time, beside sets of them.
 constexpr size_t kMovesAtOnce = 4;
 // So many seeds are brought down to the limit, those of the least PenalizedTime of this power.
@@ -501,15 +501,12 @@ class Search {
   // Passes with memory as a price from the plan that is best so, until that fits: quick descents
   // may end a little above the limit.
   void PassDownToLimit() {
-    const int64_t kept = reserved_;
-    if (FitsNow(*BestSeen())) reserved_ = 0;  // there is no better use for these evaluations
     for (penalty_ = kPenaltyGrowth; penalty_ <= kLastPenalty; penalty_ *= kPenaltyGrowth) {
       PricedPlan plan = *BestSeen();
       if (FitsNow(plan)) break;
       Pass(plan);
     }
     penalty_ = 0;
-    reserved_ = kept;
   }
 
   // Where passes under the limit start, the best first: the best known plan, and what quick
@@ -548,9 +545,12 @@ class Search {
       for (const NamedTensors tensors : kNamedTensors) PriceSecondNames(tensors);
     }
     PricedPlan best = *BestSeen();
-    if (!FitsNow(best)) PassFrom(best, best);
+    if (!FitsNow(best)) best = PassFrom(best, best);
     FitFastest();
+    const int64_t kept = reserved_;
+    if (FitsNow(best)) reserved_ /= 2;  // the other half is for what fits
     PassDownToLimit();
+    reserved_ = kept;
     best = *BestSeen();
     for (const PricedPlan& start : std::views::reverse(passed_)) {  // those cut short come last
       if (FitsNow(start)) best = PassFrom(start, best);
@@ -560,12 +560,15 @@ class Search {
       if (!FitsNow(best)) reserved_ = 0;  // a plan that fits comes first
       if (!FitsNow(best) || IsPromising(start, best)) best = PassFrom(start, best);
     }
-    PricedPlan smaller = best;
-    limit_bytes_ =
-        static_cast<int64_t>(kSmallerPeak * static_cast<double>(best.figures.step.peak_bytes));
-    Pass(smaller);
-    limit_bytes_ = options_.limit_bytes;
-    return PassFrom(smaller, best);
+    for (const double share : kSmallerPeaks) {
+      limit_bytes_ =
+          static_cast<int64_t>(share * static_cast<double>(best.figures.step.peak_bytes));
+      PassDownToLimit();
+      const PricedPlan smaller = *BestSeen();
+      limit_bytes_ = options_.limit_bytes;
+      best = PassFrom(smaller, best);
+    }
+    return best;
   }
 
   // Does the best of what was priced settle it?
