@@ -77,8 +77,8 @@ int64_t AllWays(const std::vector<MeshAxis>& mesh, const Cut& cut) {
   return ways;
 }
 
-// Parameters are cut evenly, as frameworks demand of arguments. Of a product, which they may pad,
-// the padding may be up to half of what it pads.
+// Parameters are cut evenly, as frameworks demand of arguments; products may be padded by up to
+// half of their size.
 bool MayCut(const std::vector<MeshAxis>& mesh, const Group& group, const Cut& cut) {
   for (int64_t d = 0; d < group.shape->rank(); ++d) {
     const int64_t ways = WaysOf(mesh, cut, static_cast<int>(d));
@@ -137,9 +137,7 @@ PlanSpace::PlanSpace(const Module& module, const std::vector<const Sharding*>& w
 
 void PlanSpace::AddMember(const Instruction* x, GroupKind kind) {
   std::vector<int> names;
-  if (kind != GroupKind::kWritten) {
-    for (int64_t d = 0; d < x->shape()->rank(); ++d) names.push_back(names_.Of(x, 0, d));
-  }
+  if (kind != GroupKind::kWritten) names = NamesOf(x);
   auto group = std::ranges::find_if(groups_, [&](const Group& other) {
     return other.kind == kind && other.names == names &&
            (kind == GroupKind::kWritten ||
@@ -154,6 +152,12 @@ void PlanSpace::AddMember(const Instruction* x, GroupKind kind) {
   }
   group->members.push_back(x->id());
   group->bytes += static_cast<double>(x->shape()->byte_size());
+}
+
+std::vector<int> PlanSpace::NamesOf(const Instruction* array) const {
+  std::vector<int> names;
+  for (int64_t d = 0; d < array->shape()->rank(); ++d) names.push_back(names_.Of(array, 0, d));
+  return names;
 }
 
 void PlanSpace::AddOptions(Group& group) {
@@ -201,8 +205,7 @@ void PlanSpace::FindExperts(const Module& module) {
   // A weight, or its part in one layer of a loop.
   const auto is_weight = [&](const std::vector<int>& names) {
     const auto is_of = [&](const Group& group) {
-      return (group.kind == GroupKind::kState || group.kind == GroupKind::kInput) &&
-             std::ranges::all_of(names, [&](int name) {
+      return IsParameter(group.kind) && std::ranges::all_of(names, [&](int name) {
                return std::ranges::find(group.names, name) != group.names.end();
              });
     };
@@ -217,10 +220,7 @@ void PlanSpace::FindExperts(const Module& module) {
         const Instruction* operand = x->operand(side);
         const Dims batch = side == 0 ? dims.lhs_batch : dims.rhs_batch;
         const Dims contracting = side == 0 ? dims.lhs_contracting : dims.rhs_contracting;
-        std::vector<int> names;
-        for (int64_t d = 0; d < operand->shape()->rank(); ++d) {
-          names.push_back(names_.Of(operand, 0, d));
-        }
+        const std::vector<int> names = NamesOf(operand);
         const auto others = names.size() - batch.size() - contracting.size();
         if (batch.size() != 1 || contracting.empty() || others == 0 || !is_weight(names)) continue;
         experts_.insert(names[At(batch[0])]);

@@ -33,6 +33,9 @@ enum class GroupKind : uint8_t {
   kWritten,  // what else the user's text annotates: that annotation, or none
 };
 
+inline bool IsParameter(GroupKind kind) {
+  return kind == GroupKind::kState || kind == GroupKind::kInput;
+}
 // "weights", "inputs", "products", "annotated".
 std::string_view GroupName(GroupKind kind);
 
@@ -87,6 +90,7 @@ class PlanSpace {
  private:
   void AddMember(const Instruction* x, GroupKind kind);
   void AddOptions(Group& group);
+  std::vector<int> NamesOf(const Instruction* array) const;  // by dim
   void FindExamples();
   void FindExperts(const Module& module);
   void FindNeighbours(const Module& module);

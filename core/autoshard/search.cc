@@ -266,9 +266,9 @@ class Search {
 
   // Changes of no single group: updates of weights cut or not, two axes in each other's place.
   std::vector<Plan> WholeMoves(const Plan& plan) const {
-    std::vector<Plan> moves = AxisSwaps(space_, plan);
-    const std::vector<Plan> zero = ZeroMove(plan);
-    moves.insert(moves.begin(), zero.begin(), zero.end());
+    std::vector<Plan> moves = ZeroMove(plan);
+    const std::vector<Plan> swaps = AxisSwaps(space_, plan);
+    moves.insert(moves.end(), swaps.begin(), swaps.end());
     return moves;
   }
 

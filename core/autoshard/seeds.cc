@@ -39,6 +39,27 @@ std::vector<int64_t> BySize(const Shape* shape) {
   return dims;
 }
 
+// Cuts `axis` in the largest dim that it divides, of those larger than `least`; false: there is
+// none.
+bool CutLargest(const PlanSpace& space, size_t group, Cut& cut, size_t axis, int64_t least = 0) {
+  const Shape* shape = space.groups()[group].shape;
+  return std::ranges::any_of(BySize(shape), [&](int64_t dim) {
+    return shape->dim(dim) > least && AddAxis(space, group, cut, axis, dim);
+  });
+}
+
+// Cuts `axis` in the first dim whose name is wanted and that it divides; false: there is none.
+template <typename IsWanted>
+bool CutFirst(const PlanSpace& space, size_t group, Cut& cut, size_t axis, IsWanted is_wanted) {
+  const std::vector<int>& names = space.groups()[group].names;
+  for (size_t d = 0; d < names.size(); ++d) {
+    if (is_wanted(names[d]) && AddAxis(space, group, cut, axis, static_cast<int64_t>(d))) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // Along all of `axes`: inputs in their first dim that divides, state in its largest if `state`.
 Plan BatchPlan(const PlanSpace& space, const std::vector<size_t>& axes, bool inputs, bool state) {
   Plan plan = space.EmptyPlan();
@@ -49,9 +70,7 @@ Plan BatchPlan(const PlanSpace& space, const std::vector<size_t>& axes, bool inp
       if (group.kind == GroupKind::kInput && inputs) {
         AddAxis(space, g, cut, axis, 0);
       } else if (group.kind == GroupKind::kState && state) {
-        for (const int64_t dim : BySize(group.shape)) {
-          if (AddAxis(space, g, cut, axis, dim)) break;
-        }
+        CutLargest(space, g, cut, axis);
       }
     }
     Choose(space, g, cut, plan);
@@ -64,13 +83,9 @@ Plan LargestDimPlan(const PlanSpace& space, const std::vector<size_t>& axes) {
   Plan plan = space.EmptyPlan();
   for (size_t g = 0; g < space.groups().size(); ++g) {
     const Group& group = space.groups()[g];
-    if (group.kind != GroupKind::kState && group.kind != GroupKind::kInput) continue;
+    if (!IsParameter(group.kind)) continue;
     Cut cut(space.mesh().size(), -1);
-    for (const size_t axis : axes) {
-      for (const int64_t dim : BySize(group.shape)) {
-        if (AddAxis(space, g, cut, axis, dim)) break;
-      }
-    }
+    for (const size_t axis : axes) CutLargest(space, g, cut, axis);
     Choose(space, g, cut, plan);
   }
   return plan;
@@ -130,8 +145,8 @@ class LayerParallelism {
       const auto is_wanted = [&](const int name) {
         return name != stream_ && counts_[At(name)] > 0 && !space_.example_names().contains(name);
       };
-      const bool is_split =
-          CutFirst(g, cut, model, is_wanted) || (IsWeight(group) && CutVocabulary(g, cut, model));
+      const bool is_split = CutFirst(space_, g, cut, model, is_wanted) ||
+                            (IsWeight(group) && CutVocabulary(g, cut, model));
       if (has_examples) {
         // Heads that the axis does not divide: propagation may find a way in parts of it.
         if (!is_split && std::ranges::any_of(group.names, is_wanted)) continue;
@@ -163,17 +178,13 @@ class LayerParallelism {
       // Gates, which have experts last, and products without experts are left to propagation.
       const bool is_product = group.kind == GroupKind::kProduct;
       const bool is_of_experts = expert != group.names.end() && expert + 1 != group.names.end() &&
-                                 group.names.size() > (is_product ? 2 : 1);
+                                 (!is_product || group.names.size() > 2);
       if (is_product && !is_of_experts) continue;
-      const bool is_first = expert < example || example == group.names.end();
-      if (is_of_experts && is_first) CutExperts(g, cut, model);
+      if (is_of_experts && expert < example) CutExperts(g, cut, model);
       for (size_t axis = 0; axis < cut.size(); ++axis) {
         const bool is_data = std::ranges::find(data, axis) != data.end();
         if (cut[axis] < 0 && (is_data || axis == model)) CutExamples(g, cut, axis);
-        if (!is_data || !shards_weights || !IsWeight(group)) continue;
-        for (const int64_t dim : BySize(group.shape)) {
-          if (AddAxis(space_, g, cut, axis, dim)) break;
-        }
+        if (is_data && shards_weights && IsWeight(group)) CutLargest(space_, g, cut, axis);
       }
       Choose(space_, g, cut, plan);
     }
@@ -186,21 +197,8 @@ class LayerParallelism {
   }
 
   bool IsWeight(const Group& group) const {
-    const bool is_parameter = group.kind == GroupKind::kState || group.kind == GroupKind::kInput;
-    return is_parameter && group.names.size() >= 2 && IsFloat(group.shape->dtype()) &&
+    return IsParameter(group.kind) && group.names.size() >= 2 && IsFloat(group.shape->dtype()) &&
            !HasExamples(group);
-  }
-
-  // In the first dim with such a name that divides; false: there is none.
-  template <typename IsWanted>
-  bool CutFirst(size_t group, Cut& cut, size_t axis, IsWanted is_wanted) const {
-    const std::vector<int>& names = space_.groups()[group].names;
-    for (size_t d = 0; d < names.size(); ++d) {
-      if (is_wanted(names[d]) && AddAxis(space_, group, cut, axis, static_cast<int64_t>(d))) {
-        return true;
-      }
-    }
-    return false;
   }
 
   // Of a table of embeddings: the dim that is larger than the stream's, if there is one.
@@ -208,23 +206,21 @@ class LayerParallelism {
     const Group& of = space_.groups()[group];
     const auto stream = std::ranges::find(of.names, stream_);
     if (stream == of.names.end()) return false;
-    const int64_t width = of.shape->dim(stream - of.names.begin());
-    for (const int64_t dim : BySize(of.shape)) {
-      if (of.shape->dim(dim) > width && AddAxis(space_, group, cut, axis, dim)) return true;
-    }
-    return false;
+    return CutLargest(space_, group, cut, axis, of.shape->dim(stream - of.names.begin()));
   }
 
   void CutExamples(size_t group, Cut& cut, size_t axis) const {
-    CutFirst(group, cut, axis, [&](int name) { return space_.example_names().contains(name); });
+    CutFirst(space_, group, cut, axis,
+             [&](int name) { return space_.example_names().contains(name); });
   }
 
   void CutExperts(size_t group, Cut& cut, size_t axis) const {
-    CutFirst(group, cut, axis, [&](int name) { return space_.expert_names().contains(name); });
+    CutFirst(space_, group, cut, axis,
+             [&](int name) { return space_.expert_names().contains(name); });
   }
 
   void CutStream(size_t group, Cut& cut, size_t axis) const {
-    CutFirst(group, cut, axis, [&](const int name) { return name == stream_; });
+    CutFirst(space_, group, cut, axis, [&](const int name) { return name == stream_; });
   }
 
   const PlanSpace& space_;
@@ -277,10 +273,8 @@ Plan PlanByNames(const PlanSpace& space, const NameChoice& names, NamedTensors t
       continue;
     }
     for (size_t axis = 0; axis < names.size(); ++axis) {
-      for (size_t d = 0; d < group.names.size(); ++d) {
-        const bool has_name = std::ranges::find(names[axis], group.names[d]) != names[axis].end();
-        if (has_name && AddAxis(space, g, cut, axis, static_cast<int64_t>(d))) break;
-      }
+      CutFirst(space, g, cut, axis,
+               [&](int name) { return std::ranges::find(names[axis], name) != names[axis].end(); });
     }
     Choose(space, g, cut, plan);
   }

@@ -81,7 +81,7 @@ double CountPlans(const PlanSpace& space, bool zero) {
 // Every plan, as a counter over the groups' options counts them.
 std::vector<Plan> EveryPlan(const PlanSpace& space, bool zero) {
   std::vector<Plan> plans;
-  Plan plan{std::vector<int>(space.groups().size(), 0), false};
+  Plan plan = space.EmptyPlan();
   for (;;) {
     plans.push_back(plan);
     if (zero) {

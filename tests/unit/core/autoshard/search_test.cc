@@ -134,7 +134,7 @@ TEST_CASE("the search finds the least of all plans", "[autoshard]") {
 TEST_CASE("a plan around an option keeps it", "[autoshard]") {
   Random random(5);
   Problem problem(RandomChain(random, 1), {{"a", 4}, {"b", 4}});
-  const Plan none{std::vector<int>(problem.pricer->space().groups().size(), 0), false};
+  const Plan none = problem.pricer->space().EmptyPlan();
   for (size_t g = 0; g < problem.pricer->space().groups().size(); ++g) {
     const auto options = static_cast<int>(problem.pricer->space().groups()[g].options.size());
     for (int option = 0; option < options; ++option) {

@@ -108,8 +108,8 @@ ENTRY e {
 }
 
 TEST_CASE("expert parallelism cuts experts along one axis and examples along all", "[autoshard]") {
-  // Groups of tokens [G, S, M] are dispatched to experts [E, M, H]. The batch dim of a cache that
-  // is written per example is none of experts.
+  // Groups of tokens [G, S, M] are dispatched to experts [E, M, H]. The mask has examples: it is no
+  // weight, and the batch dim of its products is none of experts.
   const char* const kText = R"(HloModule moe
 ENTRY e {
   tokens = s32[16,8] parameter(0)
