@@ -101,6 +101,7 @@ stage "random programs, one way" "$bin/tests/gshard_property" --seeds 0:1000 --o
 # On ranks that are threads; 0:10000 by hand.
 stage "random programs, ranks" "$bin/tests/gshard_property" --seeds 0:3000 --ranks 3 --out "$work/failures"
 # 0:1000 by hand.
+stage "elimination against enumeration" "$bin/tests/gshard_least_plans" --elimination --graphs 0:10000 --most-plans 5000
 stage "plans against all plans" "$bin/tests/gshard_least_plans" --graphs 0:40 --most-plans 1100
 stage "runs over MPI" tests/mpi/mpi.sh
 for script in tests/checks/*.sh; do

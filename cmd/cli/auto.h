@@ -18,7 +18,7 @@ struct AutoFlags {
   std::string within = "0.5";
   std::vector<std::string> fixed, freed;
   std::string stages, microbatches, schedules;
-  int64_t devices = 0, evaluations = 1500, top = 10;
+  int64_t devices = 0, evaluations = 0, top = 10;
   int threads = 0;
   std::string report, html, write_rules, write_plans;
 };

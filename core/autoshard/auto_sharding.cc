@@ -13,6 +13,7 @@
 #include "core/estimate/device_program.h"
 #include "core/estimate/parallel_for.h"
 #include "core/remat/fit_to_memory.h"
+#include "core/report/quantity_text.h"
 #include "core/transforms/annotations/strip_shardings.h"
 #include "core/transforms/cse.h"
 #include "core/transforms/rewriter.h"
@@ -25,6 +26,10 @@ namespace {
 constexpr size_t kMaxRemats = 3;
 // What a plan takes to price, by the size of the program, on a processor of 2026; two of them work.
 constexpr double kSecondsPerInstruction = 2e-6 / 2;
+// Where nobody says how many plans to price: as many as take so long, in steps that a few
+// instructions more or less do not change, between the least and the most.
+constexpr double kUsualSeconds = 3;
+constexpr int64_t kStepOfEvaluations = 500, kLeastEvaluations = 1250, kMostEvaluations = 3000;
 
 // Does a transpose move nothing where dims are cut into elements of their own? `devices`: how many
 // there are; a dim whose size divides them may be cut so.
@@ -299,6 +304,11 @@ class AutoSharding {
           "the best of those",
           found.name_plans);
     }
+    if (found.least_modelled_s && found.least_modelled_priced_s) {
+      text += fmt::format("; elimination's best plan takes {}, {} by its own model",
+                          HumanSeconds(*found.least_modelled_priced_s),
+                          HumanSeconds(*found.least_modelled_s));
+    }
     if (found.is_settled) {
       text += fmt::format(
           "; a plan within {:g} % of perfect scaling ended the search: none is faster by more",
@@ -328,14 +338,19 @@ class AutoSharding {
 }  // namespace
 
 int64_t EvaluationLimit(const Module& module, const AutoOptions& options) {
-  if (options.seconds <= 0) return options.evaluations;
   int64_t instructions = 0;
   for (const Computation* computation : module.computations()) {
     instructions += static_cast<int64_t>(computation->instructions().size());
   }
   const double each =
       kSecondsPerInstruction * static_cast<double>(std::max<int64_t>(100, instructions));
-  return std::clamp<int64_t>(static_cast<int64_t>(options.seconds / each), 16, options.evaluations);
+  const auto in_seconds = [&](double seconds) { return static_cast<int64_t>(seconds / each); };
+  const int64_t steps = in_seconds(kUsualSeconds) / kStepOfEvaluations;
+  const int64_t most = options.evaluations > 0 ? options.evaluations
+                                               : std::clamp(steps * kStepOfEvaluations,
+                                                            kLeastEvaluations, kMostEvaluations);
+  if (options.seconds <= 0) return most;
+  return std::clamp<int64_t>(in_seconds(options.seconds), 16, most);
 }
 
 Expected<AutoResult> ShardAutomatically(std::unique_ptr<Module> module, const std::string& input,

@@ -21,8 +21,10 @@ enum class Keep : uint8_t { kAll, kInputsAndOutputs, kNone };
 struct AutoOptions {
   std::vector<MeshAxis> mesh;
   PricingOptions pricing;
-  int64_t limit_bytes = 0;     // memory of one device; 0: no limit
-  int64_t evaluations = 1500;  // most plans to price, beside those of known styles (seeds.h)
+  int64_t limit_bytes = 0;  // memory of one device; 0: no limit
+  // Most plans to price, beside those of known styles (seeds.h). 0: as many as take a few seconds,
+  // by the size of the program; over all meshes of ShardOverDevices 1,500.
+  int64_t evaluations = 0;
   // Limits the number of evaluations further, to those that two cores price in so many seconds by
   // an estimate; the same number on every machine. 0: no limit.
   double seconds = 0;
@@ -44,7 +46,8 @@ struct AutoOptions {
   std::string chip_flag = "--chip tpu-v3";    // flag that names pricing.chip in printed commands
 };
 
-// Returns the number of plans of `module` that `evaluations` and `seconds` allow to price.
+// Returns the number of plans of `module`, which is without calls, that `evaluations` and `seconds`
+// allow to price.
 int64_t EvaluationLimit(const Module& module, const AutoOptions& options);
 
 // The annotations of one group, as rules for `gshard-opt annotate`.

@@ -17,6 +17,8 @@ namespace {
 // Meshes that get all the evaluations that are left, and what each gets before.
 constexpr size_t kFinalists = 2;
 constexpr int64_t kFirstLook = 150;
+// What all meshes get together where nobody says how many.
+constexpr int64_t kEvaluations = 1500;
 // What the plan of the devices of one stage gets.
 constexpr int64_t kStageLook = 100;
 
@@ -252,7 +254,9 @@ class DeviceSearch {
 
 Expected<AutoResult> ShardOverDevices(const Module& module, const std::string& input,
                                       int64_t devices, const AutoOptions& options) {
-  return DeviceSearch(module, input, devices, options).Run();
+  AutoOptions all = options;
+  if (all.evaluations == 0) all.evaluations = kEvaluations;
+  return DeviceSearch(module, input, devices, all).Run();
 }
 
 }  // namespace gshard::autoshard

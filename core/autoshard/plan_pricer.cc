@@ -35,9 +35,7 @@ struct PlanPricer::Reading {
 
   std::vector<PlannedSharding> ShardingsOf(const PlanSpace& space, const Plan& plan) {
     by_option.resize(space.groups().size());
-    std::vector<int64_t> sizes;
-    for (const MeshAxis& axis : space.mesh()) sizes.push_back(axis.size);
-    const Mesh mesh{"mesh", space.mesh(), TileAssignment::Iota(sizes), ""};
+    const Mesh mesh = MeshOf(space.mesh());
     std::vector<PlannedSharding> shardings;
     for (size_t g = 0; g < space.groups().size(); ++g) {
       const Group& group = space.groups()[g];

@@ -38,6 +38,7 @@ class PlanPricer {
   ~PlanPricer();
 
   const Module& module() const;
+  const PricingOptions& options() const { return options_; }
   // The plans that there are for it.
   const PlanSpace& space() const { return *space_; }
   // Annotations of the user that `text` does not have, by instruction id of `module`; null: none.

@@ -96,9 +96,7 @@ PlannedRule PlanRules::RuleFor(const Group& group, const std::vector<uint32_t>& 
 std::vector<PlannedRule> PlanRules::Of(const std::vector<const Sharding*>& written,
                                        const Plan& plan) {
   std::vector<PlannedRule> rules;
-  std::vector<int64_t> sizes;
-  for (const MeshAxis& axis : space_.mesh()) sizes.push_back(axis.size);
-  const Mesh mesh{"mesh", space_.mesh(), TileAssignment::Iota(sizes), ""};
+  const Mesh mesh = MeshOf(space_.mesh());
   for (size_t g = 0; g < space_.groups().size(); ++g) {
     const Group& group = space_.groups()[g];
     const int choice = plan.choices[g];

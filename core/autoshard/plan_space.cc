@@ -275,6 +275,12 @@ int64_t PlanSpace::AnnotationsOf(const Plan& plan) const {
   return static_cast<int64_t>(annotations);
 }
 
+Mesh MeshOf(const std::vector<MeshAxis>& axes) {
+  std::vector<int64_t> sizes;
+  for (const MeshAxis& axis : axes) sizes.push_back(axis.size);
+  return {"mesh", axes, TileAssignment::Iota(sizes), ""};
+}
+
 std::vector<std::vector<int>> AxesByDim(const Shape* shape, const Cut& cut) {
   std::vector<std::vector<int>> dims(At(shape->rank()));
   for (size_t axis = 0; axis < cut.size(); ++axis) {

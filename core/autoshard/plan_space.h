@@ -104,6 +104,9 @@ class PlanSpace {
   int64_t shortened_ = 0;
 };
 
+// A mesh of these axes, over the devices in their order.
+Mesh MeshOf(const std::vector<MeshAxis>& axes);
+
 // "data,_,data+model", as `gshard-opt annotate` takes it.
 std::string SpecText(const std::vector<MeshAxis>& mesh, const Shape* shape, const Cut& cut);
 // The axes of each dim, major first: what ShardingByAxes takes.

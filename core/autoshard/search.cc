@@ -9,6 +9,7 @@
 #include <ranges>
 
 #include "core/autoshard/move_effects.h"
+#include "core/autoshard/plan_model.h"
 #include "core/autoshard/plan_moves.h"
 #include "core/autoshard/seeds.h"
 #include "ir/dims.h"
@@ -34,8 +35,8 @@ constexpr size_t kMoreStyles = 2;
 // Quick passes are for plans that take less than so many times what would end the search.
 constexpr double kNearEnd = 1.05;
 
-// Seeds that are improved in whatever memory before the limit counts.
-constexpr size_t kFreePasses = 2;
+// One in so many evaluations goes to plans by names of each main kind at a time.
+constexpr int64_t kShareForNames = 16;
 
 // One in so many evaluations is left for what follows them.
 constexpr int64_t kShareForLimit = 4;
@@ -47,7 +48,8 @@ constexpr double kPenaltyGrowth = 1.5;
 constexpr double kLastPenalty = 4096;
 // So many of the most hopeful changes are priced at a time, beside sets of them.
 constexpr size_t kMovesAtOnce = 4;
-// So many seeds are brought down to the limit, those of the least PenalizedTime of this power.
+// So many seeds are brought down to the limit, those of the least PenalizedTime of this power,
+// beside the best that elimination found.
 constexpr size_t kSeedsAtLimit = 4;
 constexpr double kSeedPenalty = 2;
 // A seed whose descent ends so many times slower than the best plan is left.
@@ -191,8 +193,10 @@ class Search {
     if (known == seen_.end()) seen_.push_back(std::move(priced));
   }
 
-  bool IsMain(NamedTensors tensors) const {
-    return tensors == NamedTensors::kAll || tensors == NamedTensors::kParameters;
+  // One in so many evaluations goes to the plans of so annotated tensors at a time.
+  int64_t ShareOf(NamedTensors tensors) const {
+    const bool is_main = tensors == NamedTensors::kAll || tensors == NamedTensors::kParameters;
+    return is_main ? kShareForNames : 3 * kShareForNames;
   }
 
   // Prices plans by names, `left` new ones at most.
@@ -214,7 +218,7 @@ class Search {
   // Plans of one name an axis, or of two where there are few.
   void PriceFirstNames(NamedTensors tensors) {
     const size_t names = space_.cuttable_names().size();
-    const int64_t most = std::min(Left(), options_.evaluations / (IsMain(tensors) ? 8 : 24));
+    const int64_t most = std::min(Left(), options_.evaluations / ShareOf(tensors));
     const auto budget = static_cast<double>(most);
     const bool all = CountNameChoices(space_, 2, names) <= std::min(kMaxExhaustive, budget);
     if (!all) result_.names_exhausted = false;
@@ -241,10 +245,34 @@ class Search {
       };
       for (const size_t axis : open) add({axis});
       if (open.size() > 1) add(open);  // the way there may be dear
-      PriceNames(tensors, longer, Left() / (IsMain(tensors) ? 8 : 24));
+      PriceNames(tensors, longer, Left() / ShareOf(tensors));
       std::optional<NamedPrice> reached = BestNamed(tensors);
       if (!Better(reached->priced, best->priced)) break;
       best = std::move(reached);
+    }
+  }
+
+  // Prices the plans that elimination finds: all their annotations, and those of parameters and
+  // inputs alone.
+  void PriceModelled() {
+    const PricingOptions& pricing = pricer_.options();
+    const Mesh mesh = MeshOf(space_.mesh());
+    const auto network =
+        Network::Make(pricing.chip, mesh.device_count(), &mesh, pricing.cost.mesh_map);
+    if (!network) return;  // no plan could be priced
+    const PlanModel model(pricer_.module(), space_, pricing.chip, *network);
+    std::vector<Plan> plans;
+    for (const ModelledPlan& modelled : LeastPlans(model)) {
+      if (plans.empty()) result_.least_modelled_s = modelled.seconds;
+      plans.push_back(modelled.plan);
+      plans.push_back(modelled.plan);
+      for (size_t g = 0; g < space_.groups().size(); ++g) {
+        if (!IsParameter(space_.groups()[g].kind)) plans.back().choices[g] = 0;
+      }
+    }
+    BestOf(plans, Left(), &modelled_);
+    if (!modelled_.empty() && modelled_[0].plan == plans[0]) {
+      result_.least_modelled_priced_s = modelled_[0].figures.step.step_time_s;
     }
   }
 
@@ -463,7 +491,8 @@ class Search {
   }
 
   // What is priced here does not depend on the limit, so that hardly a plan of a tight one is
-  // faster than that of a wide one: plans by names, and passes from the fastest seeds.
+  // faster than that of a wide one: plans by names and by elimination, and a pass from the fastest
+  // of each and of the styles.
   void ExploreFreely() {
     limit_bytes_ = 0;
     result_.names_exhausted = true;
@@ -477,8 +506,11 @@ class Search {
         if (!IsSettled()) PriceSecondNames(tensors);
       }
     }
+    if (!IsSettled()) PriceModelled();
     std::vector<PricedPlan> seeds = Seeds();
-    seeds.resize(std::min(seeds.size(), kFreePasses));
+    seeds.resize(std::min<size_t>(seeds.size(), 1));
+    SortByQuality(modelled_);
+    if (!modelled_.empty()) seeds.push_back(modelled_[0]);
     const int64_t for_limit = options_.evaluations / kShareForLimit;
     reserved_ += for_limit;
     for (PricedPlan& seed : seeds) {
@@ -509,16 +541,23 @@ class Search {
     penalty_ = 0;
   }
 
+  // So many of the plans that promise most where memory has a price.
+  std::vector<PricedPlan> Promising(std::vector<PricedPlan> plans, size_t most) {
+    penalty_ = kSeedPenalty;
+    std::ranges::stable_sort(plans, {}, [&](const PricedPlan& x) { return PenalizedTime(x); });
+    penalty_ = 0;
+    plans.resize(std::min(plans.size(), most));
+    return plans;
+  }
+
   // Where passes under the limit start, the best first: the best known plan, and what quick
   // descents make of the seeds that promise most where memory has a price; the seeds as they are,
   // if nothing fits yet.
   std::vector<PricedPlan> StartsAtLimit(const PricedPlan& best) {
     std::vector<PricedPlan> starts = Seeds();
     if (FitsNow(best)) {
-      penalty_ = kSeedPenalty;
-      std::ranges::stable_sort(starts, {}, [&](const PricedPlan& x) { return PenalizedTime(x); });
-      penalty_ = 0;
-      starts.resize(std::min(starts.size(), kSeedsAtLimit));
+      starts = Promising(std::move(starts), kSeedsAtLimit);
+      for (PricedPlan& seed : Promising(modelled_, 1)) starts.push_back(std::move(seed));
       for (PricedPlan& start : starts) start = Approach(start);
     }
     starts.push_back(best);
@@ -675,6 +714,7 @@ class Search {
   std::vector<PricedPlan> styles_;
   std::vector<PricedPlan> passed_;  // what passes without a limit came to
   std::vector<NamedPrice> named_;
+  std::vector<PricedPlan> modelled_;  // that elimination found
   double penalty_ = 0;  // the power of PenalizedTime; 0: a plan that fits is better than any other
   MoveEffects effects_;
   SearchResult result_;

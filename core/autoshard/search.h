@@ -1,12 +1,13 @@
 // Looks for the plan of the least step time that fits a memory limit. docs/auto.md tells how, and
 // what its answers claim.
 //
-// Where there are few plans all are priced. Else plans by names first (seeds.h), then from the best
-// of them one group at a time changed for the better, the fastest brought down to the limit, then
-// pairs of groups and three that touch; at the end annotations that change nothing go. Every plan
-// is propagated, partitioned and priced in full. A round is a fixed list of plans and its best is
-// taken when all are priced: the answer does not depend on the number of threads, and limits count
-// evaluations, not seconds.
+// Where there are few plans all are priced. Else plans by names first (seeds.h) and those that
+// elimination finds by a model of its own (plan_model.h), then from the best of them one group at a
+// time changed for the better, the fastest brought down to the limit, then pairs of groups and
+// three that touch; at the end annotations that change nothing go. Every plan is propagated,
+// partitioned and priced in full. A round is a fixed list of plans and its best is taken when all
+// are priced: the answer does not depend on the number of threads, and limits count evaluations,
+// not seconds.
 #ifndef GSHARD_CORE_AUTOSHARD_SEARCH_H_
 #define GSHARD_CORE_AUTOSHARD_SEARCH_H_
 
@@ -40,8 +41,11 @@ struct SearchResult {
   std::vector<PricedPlan> plans;
   // The fastest of tensor parallelism (seeds.h), whether it fits or not.
   std::optional<PricedPlan> tensor_parallel;
-  bool is_exhaustive = false;     // every plan of the space was priced
-  bool names_exhausted = false;   // every plan by up to two names per axis was priced
+  bool is_exhaustive = false;    // every plan of the space was priced
+  bool names_exhausted = false;  // every plan by up to two names per axis was priced
+  // Of the fastest plan that elimination found (plan_model.h), where that was tried: its time by
+  // its own model, and priced.
+  std::optional<double> least_modelled_s, least_modelled_priced_s;
   int64_t name_plans = 0;         // plans by names that were priced
   bool is_local_optimum = false;  // no change of one group of the best plan is better
   int64_t moves = 0;              // how many such changes there are
