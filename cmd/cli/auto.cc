@@ -189,11 +189,9 @@ void AddPlanFlags(const Command& command, AutoFlags& flags) {
       "May updates of weights and optimizer state be cut along the batch's axes? auto: where "
       "that is better (default: auto)",
       {.type = "off|auto", .one_of = {"off", "auto"}});
-  command.Add(
-      "--evaluations", flags.evaluations,
-      "Most plans that are priced (default: as many as take a few seconds, by the size of IN: "
-      "1250 to 3000; with --devices 1500)",
-      {.type = "N", .between = {{1, 10'000'000}}});
+  command.Add("--evaluations", flags.evaluations,
+              "Most plans that are priced (default: 1250 to 3000, by the size of IN)",
+              {.type = "N", .between = {{1, 10'000'000}}});
   command.Add("--time-limit", flags.time_limit,
               "As many plans at most as two cores price in so long, by the size of IN, so that "
               "machines agree (default: 60s)",
