@@ -325,10 +325,10 @@ class AutoSharding {
           "the best of those",
           found.name_plans);
     }
-    if (found.least_modelled_s && found.least_modelled_priced_s) {
+    if (found.modelled) {
       text += fmt::format("; elimination's best plan takes {}, {} by its own model",
-                          HumanSeconds(*found.least_modelled_priced_s),
-                          HumanSeconds(*found.least_modelled_s));
+                          HumanSeconds(found.modelled->priced_s),
+                          HumanSeconds(found.modelled->by_model_s));
     }
     if (found.is_settled) {
       text += fmt::format(

@@ -12,6 +12,17 @@
 namespace gshard::autoshard {
 namespace {
 
+// The index of the cell for these values, one of each variable of the sum.
+size_t CellOf(const std::vector<int>& variables, const std::vector<int>& sizes,
+              const std::vector<int>& values) {
+  size_t cell = 0;
+  for (const int variable : variables) {
+    cell =
+        cell * static_cast<size_t>(sizes[At(variable)]) + static_cast<size_t>(values[At(variable)]);
+  }
+  return cell;
+}
+
 // Counts through all values of some variables, the last one fastest.
 class Odometer {
  public:
@@ -72,12 +83,7 @@ class Elimination {
     LeastSum least{std::vector<int>(sum_.sizes.size(), 0), 0};
     for (size_t i = eliminated_.size(); i-- > 0;) {
       const Eliminated& one = eliminated_[i];
-      size_t index = 0;
-      for (const int other : one.others) {
-        index = index * static_cast<size_t>(sum_.sizes[At(other)]) +
-                static_cast<size_t>(least.values[At(other)]);
-      }
-      least.values[At(one.variable)] = one.best[index];
+      least.values[At(one.variable)] = one.best[CellOf(one.others, sum_.sizes, least.values)];
     }
     least.cost = sum_.Of(least.values);
     return least;
@@ -151,14 +157,7 @@ class Elimination {
 
 double SumOfCosts::Of(const std::vector<int>& values) const {
   double cost = 0;
-  for (const CostTable& table : tables) {
-    size_t index = 0;
-    for (const int variable : table.variables) {
-      index = index * static_cast<size_t>(sizes[At(variable)]) +
-              static_cast<size_t>(values[At(variable)]);
-    }
-    cost += table.costs[index];
-  }
+  for (const CostTable& table : tables) cost += table.costs[CellOf(table.variables, sizes, values)];
   return cost;
 }
 

@@ -61,11 +61,11 @@ AxisRates RatesOf(const Network& network, const MeshAxis& axis) {
 struct PlanModel::Parts {
   const PlanSpace& space;
   ModelledWork work;
-  std::vector<AxisRates> rates;  // by mesh axis
-  double memory_rate = 1;        // bytes a second
-  bool updates = false;          // the step updates weights, so that products are kept for it
-  OptionsOfGroups options;       // all but 0
-  std::optional<SumOfCosts> all_options;  // without a price of memory; nothing: too much to add
+  std::vector<AxisRates> rates;     // by mesh axis
+  double memory_rate = 1;           // bytes a second
+  bool updates = false;             // the step updates weights, so that products are kept for it
+  OptionsOfGroups options;          // all but 0
+  std::optional<SumOfCosts> times;  // of all options; nothing: too much to add
 
   const Cut& CutOf(size_t group, int option) const {
     return *space.groups()[group].options[At(option)];
@@ -82,6 +82,14 @@ struct PlanModel::Parts {
       if (at != source.dims.end()) cut[axis] = static_cast<int>(at - source.dims.begin());
     }
     return cut;
+  }
+
+  // Bytes that a group's tensors take on one device; of products where they are kept.
+  double BytesOf(size_t g, int option) const {
+    const Group& group = space.groups()[g];
+    const bool is_parameter = IsParameter(group.kind);
+    const double whole = is_parameter ? group.bytes : updates ? work.product_bytes[g] : 0;
+    return option == 0 ? whole : whole / WaysOf(CutOf(g, option));
   }
 
   double WaysOf(const Cut& cut) const {
@@ -120,10 +128,16 @@ struct PlanModel::Parts {
     std::array<Cut, 3> cuts;  // of the operands and the result
     std::vector<bool> partial;
   };
+  std::vector<std::vector<Strategy>> strategies;  // by product
+
   std::vector<Strategy> StrategiesOf(const Product& product) const;
+  double Additions(const OptionsOfGroups& options) const;
   SumOfCosts SumOfTimes(const OptionsOfGroups& options) const;
   void AddProducts(const OptionsOfGroups& options, SumOfCosts& sum) const;
   void AddReshards(const OptionsOfGroups& options, SumOfCosts& sum) const;
+  void AddUpdates(const OptionsOfGroups& options, SumOfCosts& sum) const;
+  SumOfCosts WithMemory(SumOfCosts times, const OptionsOfGroups& options,
+                        double seconds_per_byte) const;
 };
 
 std::vector<PlanModel::Parts::Strategy> PlanModel::Parts::StrategiesOf(
@@ -145,7 +159,7 @@ std::vector<PlanModel::Parts::Strategy> PlanModel::Parts::StrategiesOf(
       }
     }
   }
-  std::vector<Strategy> strategies;
+  std::vector<Strategy> all;
   for (const Cut& choice : choices) {
     Strategy strategy;
     strategy.partial.resize(axes());
@@ -162,9 +176,9 @@ std::vector<PlanModel::Parts::Strategy> PlanModel::Parts::StrategiesOf(
       traffic += product.bytes[i] / WaysOf(strategy.cuts[i]);
     }
     strategy.seconds = std::max(product.seconds / WaysOf(choice), traffic / memory_rate);
-    strategies.push_back(std::move(strategy));
+    all.push_back(std::move(strategy));
   }
-  return strategies;
+  return all;
 }
 
 namespace {
@@ -215,8 +229,8 @@ void ForEachCell(const CostTable& table, const std::vector<int>& groups,
 }  // namespace
 
 void PlanModel::Parts::AddProducts(const OptionsOfGroups& of_groups, SumOfCosts& sum) const {
-  for (const Product& product : work.products) {
-    const std::vector<Strategy> strategies = StrategiesOf(product);
+  for (size_t p = 0; p < work.products.size(); ++p) {
+    const Product& product = work.products[p];
     const std::vector<int> groups = {product.operands[0].group, product.operands[1].group,
                                      product.group};
     // By role and position of its option: what each strategy costs it.
@@ -227,7 +241,7 @@ void PlanModel::Parts::AddProducts(const OptionsOfGroups& of_groups, SumOfCosts&
         const Cut& cut = CutOf(At(groups[role]), option);
         const Cut own = role < 2 ? CutOfValue(product.operands[role], cut) : cut;
         std::vector<double>& by_strategy = costs[role].emplace_back();
-        for (const Strategy& strategy : strategies) {
+        for (const Strategy& strategy : strategies[p]) {
           const Cut& computed = strategy.cuts[role];
           const double bytes = product.bytes[role];
           by_strategy.push_back(role < 2 ? ReshardSeconds(bytes, own, computed)
@@ -238,8 +252,8 @@ void PlanModel::Parts::AddProducts(const OptionsOfGroups& of_groups, SumOfCosts&
     CostTable table = TableOf(groups, of_groups);
     ForEachCell(table, groups, of_groups, [&](size_t cell, const std::vector<size_t>& positions) {
       double least = std::numeric_limits<double>::infinity();
-      for (size_t s = 0; s < strategies.size(); ++s) {
-        double seconds = strategies[s].seconds;
+      for (size_t s = 0; s < strategies[p].size(); ++s) {
+        double seconds = strategies[p][s].seconds;
         for (size_t role = 0; role < 3; ++role) {
           if (groups[role] != kNone) seconds += costs[role][positions[role]][s];
         }
@@ -281,28 +295,71 @@ void PlanModel::Parts::AddReshards(const OptionsOfGroups& of_groups, SumOfCosts&
   }
 }
 
+void PlanModel::Parts::AddUpdates(const OptionsOfGroups& of_groups, SumOfCosts& sum) const {
+  for (size_t g = 0; g < of_groups.size(); ++g) {
+    if (space.groups()[g].kind != GroupKind::kState) continue;
+    CostTable table{{static_cast<int>(g)}, {}};
+    for (const int option : of_groups[g]) {
+      table.costs.push_back(kPassesOfUpdate * BytesOf(g, option) / memory_rate);
+    }
+    Add(std::move(table), sum);
+  }
+}
+
 SumOfCosts PlanModel::Parts::SumOfTimes(const OptionsOfGroups& of_groups) const {
   SumOfCosts sum;
   for (const std::vector<int>& own : of_groups) sum.sizes.push_back(static_cast<int>(own.size()));
   AddProducts(of_groups, sum);
   AddReshards(of_groups, sum);
+  AddUpdates(of_groups, sum);
   return sum;
+}
+
+SumOfCosts PlanModel::Parts::WithMemory(SumOfCosts sum, const OptionsOfGroups& of_groups,
+                                        double seconds_per_byte) const {
+  for (size_t g = 0; g < of_groups.size(); ++g) {
+    CostTable table{{static_cast<int>(g)}, {}};
+    for (const int option : of_groups[g]) {
+      table.costs.push_back(seconds_per_byte * BytesOf(g, option));
+    }
+    Add(std::move(table), sum);
+  }
+  return sum;
+}
+
+// Additions that the sum takes: of products each option for each strategy.
+double PlanModel::Parts::Additions(const OptionsOfGroups& of_groups) const {
+  double additions = 0;
+  for (size_t p = 0; p < work.products.size(); ++p) {
+    const Product& product = work.products[p];
+    double own = static_cast<double>(strategies[p].size());
+    const std::set<int> groups = {product.operands[0].group, product.operands[1].group,
+                                  product.group};
+    for (const int group : groups) {
+      own *= group == kNone ? 1 : static_cast<double>(of_groups[At(group)].size());
+    }
+    additions += own;
+  }
+  return additions;
 }
 
 PlanModel::PlanModel(const Module& module, const PlanSpace& space, const Chip& chip,
                      const Network& network)
-    : parts_(new Parts{space, ModelledWorkOf(module, space, chip), {}, 1, false, {}, {}}) {
+    : parts_(new Parts{space, ModelledWorkOf(module, space, chip), {}, 1, false, {}, {}, {}}) {
   for (const MeshAxis& axis : space.mesh()) parts_->rates.push_back(RatesOf(network, axis));
   parts_->memory_rate = chip.hbm_bytes_per_s * chip.memory_efficiency.limit;
   parts_->updates = std::ranges::any_of(
       space.groups(), [](const Group& group) { return group.kind == GroupKind::kState; });
+  for (const Product& product : parts_->work.products) {
+    parts_->strategies.push_back(parts_->StrategiesOf(product));
+  }
   for (const Group& group : space.groups()) {
     std::vector<int>& own = parts_->options.emplace_back();
     for (size_t i = 1; i < group.options.size(); ++i) own.push_back(static_cast<int>(i));
     if (own.empty()) own.push_back(0);  // no cut at all
   }
-  if (Additions(parts_->options) <= kMostAdditions) {
-    parts_->all_options = parts_->SumOfTimes(parts_->options);
+  if (parts_->Additions(parts_->options) <= kMostAdditions) {
+    parts_->times = parts_->SumOfTimes(parts_->options);
   }
 }
 
@@ -312,47 +369,20 @@ PlanModel::PlanModel(PlanModel&&) noexcept = default;
 const OptionsOfGroups& PlanModel::AllOptions() const { return parts_->options; }
 
 SumOfCosts PlanModel::Sum(const OptionsOfGroups& options, double seconds_per_byte) const {
-  const bool is_known = parts_->all_options && &options == &parts_->options;
-  SumOfCosts sum = is_known ? *parts_->all_options : parts_->SumOfTimes(options);
-  for (size_t g = 0; g < options.size(); ++g) {
-    const Group& group = parts_->space.groups()[g];
-    const bool is_kept = IsParameter(group.kind) || parts_->updates;
-    const double bytes = IsParameter(group.kind) ? group.bytes : parts_->work.product_bytes[g];
-    double a_byte = is_kept ? seconds_per_byte : 0;
-    if (group.kind == GroupKind::kState) a_byte += kPassesOfUpdate / parts_->memory_rate;
-    CostTable table{{static_cast<int>(g)}, {}};
-    for (const int option : options[g]) {
-      const double ways = option == 0 ? 1 : parts_->WaysOf(parts_->CutOf(g, option));
-      table.costs.push_back(a_byte * bytes / ways);
-    }
-    Add(std::move(table), sum);
-  }
-  return sum;
+  return parts_->WithMemory(parts_->SumOfTimes(options), options, seconds_per_byte);
 }
 
-// Additions that the sum takes: of products each option for each strategy.
-double PlanModel::Additions(const OptionsOfGroups& options) const {
-  double additions = 0;
-  for (const Product& product : parts_->work.products) {
-    double own = static_cast<double>(parts_->StrategiesOf(product).size());
-    const std::set<int> groups = {product.operands[0].group, product.operands[1].group,
-                                  product.group};
-    for (const int group : groups) {
-      own *= group == kNone ? 1 : static_cast<double>(options[At(group)].size());
-    }
-    additions += own;
-  }
-  return additions;
-}
+namespace {
 
 // The least of these options, into `plan`; false: that takes too much.
-bool PlanModel::Choose(const OptionsOfGroups& options, double seconds_per_byte, Plan& plan) const {
-  if (Additions(options) > kMostAdditions) return false;
-  const auto least = LeastByElimination(Sum(options, seconds_per_byte), kMostCells);
+bool ChooseLeast(const SumOfCosts& sum, const OptionsOfGroups& options, Plan& plan) {
+  const auto least = LeastByElimination(sum, kMostCells);
   if (!least) return false;
   for (size_t g = 0; g < options.size(); ++g) plan.choices[g] = options[g][At(least->values[g])];
   return true;
 }
+
+}  // namespace
 
 bool PlanModel::ChooseByAxis(double seconds_per_byte, Plan& plan) const {
   const PlanSpace& space = parts_->space;
@@ -377,23 +407,28 @@ bool PlanModel::ChooseByAxis(double seconds_per_byte, Plan& plan) const {
           if (option && cut[axis] != now) own.push_back(*option);
         }
       }
-      if (!Choose(options, seconds_per_byte, plan)) return false;
+      if (parts_->Additions(options) > kMostAdditions ||
+          !ChooseLeast(Sum(options, seconds_per_byte), options, plan)) {
+        return false;
+      }
     }
   }
   return true;
 }
 
 std::optional<ModelledPlan> PlanModel::LeastPlan(double seconds_per_byte) const {
+  const OptionsOfGroups& all = parts_->options;
   ModelledPlan least{parts_->space.EmptyPlan(), 0, 0};
-  if (!Choose(AllOptions(), seconds_per_byte, least.plan) &&
-      !ChooseByAxis(seconds_per_byte, least.plan)) {
-    return std::nullopt;
+  const bool is_found =
+      parts_->times &&
+      ChooseLeast(parts_->WithMemory(*parts_->times, all, seconds_per_byte), all, least.plan);
+  if (!is_found && !ChooseByAxis(seconds_per_byte, least.plan)) return std::nullopt;
+  OptionsOfGroups chosen;
+  for (size_t g = 0; g < all.size(); ++g) {
+    chosen.push_back({least.plan.choices[g]});
+    least.bytes += parts_->BytesOf(g, least.plan.choices[g]);
   }
-  OptionsOfGroups options;
-  for (const int choice : least.plan.choices) options.push_back({choice});
-  const std::vector<int> values(options.size(), 0);
-  least.seconds = Sum(options, 0).Of(values);
-  least.bytes = Sum(options, 1).Of(values) - least.seconds;
+  least.seconds = parts_->SumOfTimes(chosen).Of(std::vector<int>(chosen.size(), 0));
   return least;
 }
 

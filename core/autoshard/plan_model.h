@@ -57,8 +57,6 @@ class PlanModel {
 
  private:
   struct Parts;
-  double Additions(const OptionsOfGroups& options) const;
-  bool Choose(const OptionsOfGroups& options, double seconds_per_byte, Plan& plan) const;
   bool ChooseByAxis(double seconds_per_byte, Plan& plan) const;
   std::unique_ptr<Parts> parts_;
 };

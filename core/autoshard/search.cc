@@ -261,18 +261,17 @@ class Search {
         Network::Make(pricing.chip, mesh.device_count(), &mesh, pricing.cost.mesh_map);
     if (!network) return;  // no plan could be priced
     const PlanModel model(pricer_.module(), space_, pricing.chip, *network);
+    const std::vector<ModelledPlan> found = LeastPlans(model);
     std::vector<Plan> plans;
-    for (const ModelledPlan& modelled : LeastPlans(model)) {
-      if (plans.empty()) result_.least_modelled_s = modelled.seconds;
-      plans.push_back(modelled.plan);
-      plans.push_back(modelled.plan);
+    for (const ModelledPlan& modelled : found) {
+      plans.insert(plans.end(), 2, modelled.plan);
       for (size_t g = 0; g < space_.groups().size(); ++g) {
         if (!IsParameter(space_.groups()[g].kind)) plans.back().choices[g] = 0;
       }
     }
     BestOf(plans, Left(), &modelled_);
-    if (!modelled_.empty() && modelled_[0].plan == plans[0]) {
-      result_.least_modelled_priced_s = modelled_[0].figures.step.step_time_s;
+    if (!modelled_.empty() && modelled_[0].plan == found[0].plan) {
+      result_.modelled = {found[0].seconds, modelled_[0].figures.step.step_time_s};
     }
   }
 

@@ -36,21 +36,24 @@ struct PricedPlan {
   int64_t annotations = 0;  // number of instructions that it annotates
 };
 
+// The time of the fastest plan that elimination found (plan_model.h): by its own model, and priced.
+struct ModelledTime {
+  double by_model_s = 0, priced_s = 0;
+};
+
 struct SearchResult {
   // The best first: those that fit by time, then the others by peak. Not empty.
   std::vector<PricedPlan> plans;
   // The fastest of tensor parallelism (seeds.h), whether it fits or not.
   std::optional<PricedPlan> tensor_parallel;
-  bool is_exhaustive = false;    // every plan of the space was priced
-  bool names_exhausted = false;  // every plan by up to two names per axis was priced
-  // Of the fastest plan that elimination found (plan_model.h), where that was tried: its time by
-  // its own model, and priced.
-  std::optional<double> least_modelled_s, least_modelled_priced_s;
-  int64_t name_plans = 0;         // plans by names that were priced
-  bool is_local_optimum = false;  // no change of one group of the best plan is better
-  int64_t moves = 0;              // how many such changes there are
-  bool is_cut_short = false;      // more plans would have been priced without the limit
-  bool is_settled = false;        // a plan within `enough_s` ended the search
+  bool is_exhaustive = false;            // every plan of the space was priced
+  bool names_exhausted = false;          // every plan by up to two names per axis was priced
+  std::optional<ModelledTime> modelled;  // of elimination, where it was tried
+  int64_t name_plans = 0;                // plans by names that were priced
+  bool is_local_optimum = false;         // no change of one group of the best plan is better
+  int64_t moves = 0;                     // how many such changes there are
+  bool is_cut_short = false;             // more plans would have been priced without the limit
+  bool is_settled = false;               // a plan within `enough_s` ended the search
 };
 
 // True if `a` is better than `b`. A plan that fits is better than one that does not; of two that

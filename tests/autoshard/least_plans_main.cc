@@ -25,6 +25,7 @@
 #include "core/transforms/annotations/annotate.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
+#include "tests/autoshard/enumeration.h"
 #include "tests/autoshard/random_step.h"
 
 namespace gshard::autoshard {
@@ -224,18 +225,6 @@ class Checker {
   std::map<std::string, Tally> tallies_;
   bool claims_ok_ = true;
 };
-
-// The least of the sum for all values of its variables.
-double LeastByEnumeration(const SumOfCosts& sum) {
-  std::vector<int> values(sum.sizes.size(), 0);
-  double least = sum.Of(values);
-  for (;;) {
-    size_t v = 0;
-    while (v < values.size() && ++values[v] == sum.sizes[v]) values[v++] = 0;
-    if (v == values.size()) return least;
-    least = std::min(least, sum.Of(values));
-  }
-}
 
 // Elimination against enumeration of its own model, for `end` - `first` programs of few plans.
 int CheckElimination(int first, int end, double most_plans) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "tests/autoshard/enumeration.h"
 #include "tests/unit/random.h"
 
 namespace gshard::autoshard {
@@ -32,17 +33,6 @@ SumOfCosts RandomSum(Random& random) {
     sum.tables.push_back(std::move(table));
   }
   return sum;
-}
-
-double LeastByEnumeration(const SumOfCosts& sum) {
-  std::vector<int> values(sum.sizes.size(), 0);
-  double least = sum.Of(values);
-  for (;;) {
-    size_t v = 0;
-    while (v < values.size() && ++values[v] == sum.sizes[v]) values[v++] = 0;
-    if (v == values.size()) return least;
-    least = std::min(least, sum.Of(values));
-  }
 }
 
 }  // namespace
