@@ -105,11 +105,15 @@ class Lexer {
   // [A-Za-z_][A-Za-z0-9_.-]*; empty if there is none.
   std::string_view Identifier() {
     SkipSpace();
+    return p_ < end_ && HasClass(*p_, kNameStart) ? WhileClass(kNameContinue)
+                                                  : std::string_view(p_, 0);
+  }
+  // The characters of these classes at the cursor itself.
+  std::string_view WhileClass(uint8_t classes) {
     const char* start = p_;
-    if (p_ < end_ && HasClass(*p_, kNameStart)) {
-      do ++p_;
-      while (p_ < end_ && HasClass(*p_, kNameContinue));
-    }
+    const char* p = start;  // p_ itself would be written at every step
+    while (p < end_ && HasClass(*p, classes)) ++p;
+    p_ = p;
     return Since(start);
   }
   // The keyword, if it is the next whole identifier.

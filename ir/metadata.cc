@@ -28,9 +28,7 @@ void ForEachField(std::string_view text, Field&& field) {
     } else if (c == '{') {
       value = lexer.JsonDict();
     } else {
-      const char* start = lexer.position();
-      while (HasClass(lexer.Raw(), kNameContinue)) lexer.Advance();
-      value = lexer.Since(start);
+      value = lexer.WhileClass(kNameContinue);
     }
     if (value.empty()) return;
     field(name, value);
@@ -125,8 +123,7 @@ std::string SourceLineOf(const Module& module, const Instruction& instruction) {
   if (!innermost.empty() && !IsLibraryFile(metadata.source_file)) return innermost;
   for (int64_t number = metadata.stack_frame_id; number > 0;) {
     const std::string_view frame = TableRow(tables, "StackFrames", number);
-    const auto [location_id, parent] =
-        IntegerFields(frame, "file_location_id", "parent_frame_id");
+    const auto [location_id, parent] = IntegerFields(frame, "file_location_id", "parent_frame_id");
     const auto [file_id, line] =
         IntegerFields(TableRow(tables, "FileLocations", location_id), "file_name_id", "line");
     const std::string file = Unquoted(TableRow(tables, "FileNames", file_id));
@@ -144,6 +141,7 @@ std::string SourceLineOf(const Module& module, const Instruction& instruction) {
 std::vector<std::pair<std::string_view, std::string_view>> ParseFrontendAttributes(
     std::string_view text) {
   std::vector<std::pair<std::string_view, std::string_view>> attributes;
+  attributes.reserve(4);  // more are rare
   ForEachField(text, [&](std::string_view name, std::string_view value) {
     attributes.emplace_back(name, value);
   });

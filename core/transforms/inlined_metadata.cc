@@ -2,19 +2,18 @@
 
 #include "core/transforms/inlined_metadata.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <utility>
 
+#include "ir/device_text.h"
 #include "ir/metadata.h"
 
 namespace gshard {
 namespace {
 
 constexpr std::string_view kFrames = "StackFrames";
-constexpr int kMaxCallDepth = 500;  // of calls; a longer stack is a damaged table
+constexpr size_t kMaxCallDepth = 500;  // of calls; a longer stack is a damaged table
 
 bool IsPlace(std::string_view field) {
   return field.starts_with("source_") || field == "stack_frame_id";
@@ -47,11 +46,18 @@ void Append(std::string& text, std::string_view field, std::string_view value) {
 
 void InlinedMetadata::ReadFrames() {
   if (std::exchange(has_frames_, true)) return;
-  ForEachTableRow(module_.debug_tables(), kFrames, [&](int64_t number, std::string_view row) {
+  frames_.resize(1);
+  const std::string_view tables = module_.debug_tables();
+  ForEachTableRow(tables, kFrames, [&](int64_t number, std::string_view row) {
+    rows_end_ = row.data() + row.size();
+    // A number beyond the length of the text is a damaged row's.
+    if (number <= 0 || number >= static_cast<int64_t>(tables.size())) return true;
+    const auto place = static_cast<size_t>(number);
+    if (place >= frames_.size()) frames_.resize(place + 1);
+    if (frames_[place].location >= 0) return true;
     const auto [location, parent] = IntegerFields(row, "file_location_id", "parent_frame_id");
     // The text has the parent's number plus one; a parent stands before its children.
-    frames_.try_emplace(number, Frame{location, parent - 1 < number ? parent - 1 : 0});
-    last_ = std::max(last_, number);
+    frames_[place] = {location, parent > 0 && parent <= number ? parent - 1 : 0};
     return true;
   });
 }
@@ -70,6 +76,8 @@ InlinedMetadata::Call& InlinedMetadata::CallOf(std::string_view metadata) {
     if (field == "stack_frame_id") call.frame = NumberOf(value);
     if (IsPlace(field)) Append(call.place, field, value);
   }
+  call.joined =
+      &joined_.try_emplace(call.frame, FrameNumbers{{call.frame, call.frame}}).first->second;
   return call;
 }
 
@@ -78,13 +86,13 @@ std::string_view InlinedMetadata::Of(std::string_view call, std::string_view own
   if (own.empty()) return call;
   Call& caller = CallOf(call);
   auto [made, fresh] = caller.made.try_emplace(own.data());
-  if (fresh) made->second = Made(caller, own);
-  return made->second;
+  if (fresh) made.value() = Made(caller, own);
+  return made.value();
 }
 
 std::string_view InlinedMetadata::Made(const Call& call, std::string_view own) {
   std::string_view name;
-  std::string rest;
+  rest_.clear();
   bool has_place = false;
   for (const auto& [field, value] : ParseFrontendAttributes(own)) {
     if (field == "op_name") {
@@ -93,66 +101,82 @@ std::string_view InlinedMetadata::Made(const Call& call, std::string_view own) {
     }
     has_place = has_place || IsPlace(field);
     if (field == "stack_frame_id" && call.frame > 0) {
-      ReadFrames();
-      Append(rest, field, std::to_string(Joined(NumberOf(value), call.frame)));
+      Append(rest_, field, {});
+      AppendInteger(rest_, Joined(NumberOf(value), call));
     } else {
-      Append(rest, field, value);
+      Append(rest_, field, value);
     }
   }
-  std::string text;
-  text.reserve(call.op_name.size() + name.size() + rest.size() + call.place.size() + 16);
+  text_.clear();
   if (!name.empty() || !call.op_name.empty()) {
-    text += " op_name=\"";
+    text_ += " op_name=\"";
     if (name.empty()) {
-      text += call.op_name;
+      text_ += call.op_name;
     } else {
       if (!call.op_name.empty() && !IsNamedFromStart(name, call.op_name)) {
-        text.append(call.op_name).append(1, '/');
+        text_.append(call.op_name).append(1, '/');
       }
-      text += name;
+      text_ += name;
     }
-    text += '"';
+    text_ += '"';
   }
-  text += rest;
-  if (!has_place) text += call.place;
-  if (text.empty()) return own;
-  text.front() = '{';
-  text += '}';
-  return module_.arena().Copy(std::string_view(text));
+  text_ += rest_;
+  if (!has_place) text_ += call.place;
+  if (text_.empty()) return own;
+  text_.front() = '{';
+  text_ += '}';
+  return module_.arena().Copy(std::string_view(text_));
 }
 
-bool InlinedMetadata::IsCalledFrom(int64_t frame, int64_t outer) const {
-  for (auto it = frames_.find(frame); it != frames_.end(); it = frames_.find(it->second.parent)) {
-    if (it->first == outer) return true;
-  }
-  return false;
+const InlinedMetadata::Frame* InlinedMetadata::FrameOf(int64_t number) const {
+  if (number <= 0 || number >= static_cast<int64_t>(frames_.size())) return nullptr;
+  const Frame* frame = &frames_[static_cast<size_t>(number)];
+  return frame->location >= 0 ? frame : nullptr;
 }
 
-int64_t InlinedMetadata::Joined(int64_t own, int64_t outer, int depth) {
-  const auto frame = frames_.find(own);
-  if (frame == frames_.end() || depth > kMaxCallDepth || IsCalledFrom(own, outer)) return own;
-  if (const auto made = joined_.find({own, outer}); made != joined_.end()) return made->second;
-  const Frame inner = frame->second;
-  const int64_t parent = inner.parent > 0 ? Joined(inner.parent, outer, depth + 1) : outer;
-  const int64_t number = ++last_;
-  frames_[number] = {inner.location, parent};
-  joined_[{own, outer}] = number;
-  rows_ += fmt::format("\n{} {{file_location_id={} parent_frame_id={}}}", number, inner.location,
-                       parent + 1);
+int64_t InlinedMetadata::Joined(int64_t own, const Call& call) {
+  ReadFrames();
+  if (FrameOf(own) == nullptr) return own;
+  stack_.clear();  // what of it was not joined yet, the innermost first
+  int64_t caller = call.frame;
+  bool is_called_from_there = false;
+  int64_t number = own;
+  for (const Frame* frame; (frame = FrameOf(number)) != nullptr; number = frame->parent) {
+    if (const auto known = call.joined->find(number); known != call.joined->end()) {
+      caller = known->second;
+      is_called_from_there = caller == number;
+      break;
+    }
+    stack_.push_back(number);
+    if (stack_.size() > kMaxCallDepth) return own;
+  }
+  for (auto inner = stack_.rbegin(); inner != stack_.rend(); ++inner) {
+    caller = is_called_from_there ? *inner : NewFrame(FrameOf(*inner)->location, caller);
+    call.joined->emplace(*inner, caller);
+  }
+  return caller;
+}
+
+int64_t InlinedMetadata::NewFrame(int64_t location, int64_t parent) {
+  const auto number = static_cast<int64_t>(frames_.size());
+  frames_.push_back({location, parent});
+  rows_ += '\n';
+  AppendInteger(rows_, number);
+  rows_ += " {file_location_id=";
+  AppendInteger(rows_, location);
+  rows_ += " parent_frame_id=";
+  AppendInteger(rows_, parent + 1);
+  rows_ += '}';
   return number;
 }
 
 void InlinedMetadata::WriteFrames() {
   if (rows_.empty()) return;
   const std::string_view tables = module_.debug_tables();
-  size_t end = tables.find(kFrames);
-  ForEachTableRow(tables, kFrames, [&](int64_t, std::string_view row) {
-    end = static_cast<size_t>(row.data() + row.size() - tables.data());
-    return true;
-  });
-  std::string text(tables.substr(0, end));
-  text += rows_;
-  text += tables.substr(end);
+  const auto end = static_cast<size_t>(rows_end_ - tables.data());
+  std::string text;
+  text.reserve(tables.size() + rows_.size());
+  text.append(tables.substr(0, end)).append(rows_).append(tables.substr(end));
   module_.set_debug_tables(module_.arena().Copy(std::string_view(text)));
   rows_.clear();
 }

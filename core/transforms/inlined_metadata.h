@@ -10,13 +10,15 @@
 #ifndef GSHARD_CORE_TRANSFORMS_INLINED_METADATA_H_
 #define GSHARD_CORE_TRANSFORMS_INLINED_METADATA_H_
 
+#include <tsl/robin_map.h>
+
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
+#include <vector>
 
+#include "ir/hash.h"
 #include "ir/module.h"
 
 namespace gshard {
@@ -36,34 +38,46 @@ class InlinedMetadata {
 
  private:
   struct Frame {
-    int64_t location = 0;
-    int64_t parent = 0;  // its number; 0: none
+    int64_t location = -1;  // -1: the table has no such row
+    int64_t parent = 0;     // its number, smaller than the frame's own; 0: none
   };
+  struct HashNumber {  // of numbers that follow one another, which std::hash leaves so
+    size_t operator()(int64_t number) const {
+      return HashCombine(0, static_cast<uint64_t>(number));
+    }
+  };
+  using FrameNumbers = tsl::robin_map<int64_t, int64_t, HashNumber>;
   struct Call {
     std::string op_name;  // as written, without its quotes
     std::string place;    // " source_file=.. source_line=.. stack_frame_id=.."
     int64_t frame = 0;
-    std::unordered_map<const char*, std::string_view> made;  // by where the value's own text begins
+    FrameNumbers* joined = nullptr;                      // of `frame`, in joined_
+    tsl::robin_map<const char*, std::string_view> made;  // by where the value's own text begins
   };
   Call& CallOf(std::string_view metadata);
   std::string_view Made(const Call& call, std::string_view own);
   // The module's table of stack frames, when the first one is asked for.
   void ReadFrames();
-  // The frame `own` with its callers, called from `outer`.
-  int64_t Joined(int64_t own, int64_t outer, int depth = 0);
-  bool IsCalledFrom(int64_t frame, int64_t outer) const;
+  const Frame* FrameOf(int64_t number) const;  // null: there is none
+  // The frame `own` with its callers, called from the call's; `own` itself if it is that already.
+  int64_t Joined(int64_t own, const Call& call);
+  int64_t NewFrame(int64_t location, int64_t parent);
 
   Module& module_;
   bool has_frames_ = false;
-  std::unordered_map<int64_t, Frame> frames_;  // by number
-  int64_t last_ = 0;                           // the largest number
-  std::map<std::pair<int64_t, int64_t>, int64_t> joined_;
-  std::string rows_;  // of the frames made here
+  std::vector<Frame> frames_;       // by number; the first is none
+  const char* rows_end_ = nullptr;  // where the last row of the module's table ends
+  std::unordered_map<int64_t, FrameNumbers> joined_;  // by the call's frame, then by the own one
+  std::string rows_;                                  // of the frames made here
 
   // By their text: layers that are alike say the same of most of their calls.
   std::unordered_map<std::string_view, Call> calls_;
   std::string_view last_text_;
   Call* last_call_ = nullptr;
+
+  // For many texts and stacks, one after the other.
+  std::string text_, rest_;
+  std::vector<int64_t> stack_;
 };
 
 }  // namespace gshard
