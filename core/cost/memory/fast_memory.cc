@@ -38,16 +38,24 @@ void FastMemory::AddTo(size_t node, StepSpan of_node, const Piece& piece, uint32
   most_[node] = std::max(most_[2 * node], most_[2 * node + 1]) + added_[node];
 }
 
-int64_t FastMemory::MostIn(size_t node, StepSpan of_node, StepSpan steps) const {
-  if (steps.first > of_node.last || steps.last < of_node.first) return 0;
-  if (steps.first <= of_node.first && of_node.last <= steps.last) return most_[node];
+uint32_t FastMemory::FirstAbove(int64_t most, size_t node, StepSpan of_node, StepSpan steps) const {
+  if (most_[node] <= most || steps.first > of_node.last || steps.last < of_node.first) {
+    return kNoStep;
+  }
+  if (of_node.first == of_node.last) return of_node.first;
   const uint32_t middle = of_node.first + (of_node.last - of_node.first) / 2;
-  return added_[node] + std::max(MostIn(2 * node, {of_node.first, middle}, steps),
-                                 MostIn(2 * node + 1, {middle + 1, of_node.last}, steps));
+  most -= added_[node];
+  const uint32_t first = FirstAbove(most, 2 * node, {of_node.first, middle}, steps);
+  return first != kNoStep ? first
+                          : FirstAbove(most, 2 * node + 1, {middle + 1, of_node.last}, steps);
+}
+
+uint32_t FastMemory::FirstFull(StepSpan steps, int64_t bytes) const {
+  return FirstAbove(capacity_ - bytes, 1, {0, static_cast<uint32_t>(size_ - 1)}, steps);
 }
 
 void FastMemory::Collect(size_t node, StepSpan of_node, StepSpan steps) const {
-  if (steps.first > of_node.last || steps.last < of_node.first) return;
+  if (most_[node] == 0 || steps.first > of_node.last || steps.last < of_node.first) return;
   for (uint32_t piece : covering_[node]) {
     beside_.emplace_back(pieces_[piece].address, pieces_[piece].address + pieces_[piece].bytes);
   }
@@ -59,9 +67,6 @@ void FastMemory::Collect(size_t node, StepSpan of_node, StepSpan steps) const {
 
 int64_t FastMemory::FreeAddress(std::span<const StepSpan> steps, int64_t bytes) const {
   const StepSpan all = {0, static_cast<uint32_t>(size_ - 1)};
-  for (const StepSpan& span : steps) {
-    if (MostIn(1, all, span) + bytes > capacity_) return -1;
-  }
   beside_.clear();
   for (const StepSpan& span : steps) Collect(1, all, span);
   std::sort(beside_.begin(), beside_.end());
@@ -74,7 +79,9 @@ int64_t FastMemory::FreeAddress(std::span<const StepSpan> steps, int64_t bytes) 
 }
 
 std::vector<FastUse> FastMemory::PlaceWhole(const FastMemoryValue& value) {
-  const int64_t address = FreeAddress(value.uses, value.bytes);
+  const bool has_room = std::ranges::all_of(
+      value.uses, [&](const StepSpan& steps) { return FirstFull(steps, value.bytes) == kNoStep; });
+  const int64_t address = has_room ? FreeAddress(value.uses, value.bytes) : -1;
   if (address >= 0) {
     for (const StepSpan& steps : value.uses) Add({steps, address, value.bytes});
   }
@@ -91,8 +98,10 @@ std::vector<FastUse> FastMemory::Place(const FastMemoryValue& value) {
     const bool is_fetched = i > 0 || value.is_copy;
     const bool is_late = is_fetched && uses[i].first == 0;
     const uint32_t start = uses[i].first - (is_fetched && !is_late ? 1 : 0);
-    // As many uses as there is one address for; often all.
-    size_t fits = i, most = is_late ? i : uses.size();
+    // As many uses as there is room for, and one address; often all.
+    const uint32_t full = is_late ? 0 : FirstFull({start, uses.back().last}, value.bytes);
+    size_t fits = i, most = i;
+    while (most < uses.size() && uses[most].last < full) ++most;
     int64_t address = -1;
     for (size_t middle = most; fits < most; middle = (fits + most + 1) / 2) {
       const StepSpan steps = {start, uses[middle - 1].last};

@@ -53,6 +53,7 @@ class FastMemory {
   int64_t EndAddress() const { return end_address_; }
 
  private:
+  static constexpr uint32_t kNoStep = UINT32_MAX;
   struct Piece {
     StepSpan steps;
     int64_t address = 0, bytes = 0;
@@ -60,11 +61,15 @@ class FastMemory {
 
   void Add(const Piece& piece);
   void AddTo(size_t node, StepSpan of_node, const Piece& piece, uint32_t number);
-  int64_t MostIn(size_t node, StepSpan of_node, StepSpan steps) const;
+  // The first of these steps in which more than `most` bytes are in use, but for what the node's
+  // parents add.
+  uint32_t FirstAbove(int64_t most, size_t node, StepSpan of_node, StepSpan steps) const;
+  // The first of these steps without room for so many bytes.
+  uint32_t FirstFull(StepSpan steps, int64_t bytes) const;
   // Adds the pieces in these steps to beside_.
   void Collect(size_t node, StepSpan of_node, StepSpan steps) const;
   std::vector<FastUse> PlaceWhole(const FastMemoryValue& value);
-  // The lowest address that is free in all these steps, or -1.
+  // The lowest address that is free in all these steps, each of which has room, or -1.
   int64_t FreeAddress(std::span<const StepSpan> steps, int64_t bytes) const;
 
   int64_t capacity_ = 0, end_address_ = 0;
@@ -78,9 +83,10 @@ class FastMemory {
   mutable std::vector<std::pair<int64_t, int64_t>> beside_;  // FreeAddress's: first bytes, ends
 };
 
-// Where each value is, by use: those are placed first that move most bytes, then in the order given.
+// Where each value is, by use: those are placed first that move most bytes, then in the order
+// given.
 std::vector<std::vector<FastUse>> PlaceBestFirst(FastMemory& memory,
-                                              std::span<const FastMemoryValue> values);
+                                                 std::span<const FastMemoryValue> values);
 
 }  // namespace gshard
 

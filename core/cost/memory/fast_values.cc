@@ -307,11 +307,7 @@ class FastValues {
         continue;
       if (parts.is_carried) parts.is_barred = parts.is_argument || parts.life.empty();
       if (parts.is_barred || (!parts.is_carried && parts.uses.empty())) continue;
-      auto before = [](const StepSpan& a, const StepSpan& b) { return a.first < b.first; };
-      std::sort(parts.life.begin(), parts.life.end(), before);
-      std::stable_sort(
-          parts.uses.begin(), parts.uses.end(),
-          [&](const ValueUse& a, const ValueUse& b) { return before(a.steps, b.steps); });
+      std::ranges::sort(parts.life, {}, &StepSpan::first);
       order.push_back(range);
     }
     std::stable_sort(order.begin(), order.end(),
