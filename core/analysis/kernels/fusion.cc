@@ -139,12 +139,17 @@ class FusionBuilder {
   void Run() {
     kernels_of_.resize(model_.state_.size());
     lists_.reserve(2 * model_.state_.size());
+    drafts_.reserve(model_.state_.size() / 4);
     places_.resize(model_.state_.size());
     seen_.resize(model_.state_.size());
+    kinds_.resize(model_.state_.size());
     if (model_.spared_ != nullptr) TakeAttention();
     // Not in the text's order: that of a program's lines says nothing of its kernels.
     const std::vector<Instruction*> list = PostOrder(computation_);
-    for (size_t i = 0; i < list.size(); ++i) places_[model_.Index(list[i])] = i;
+    for (size_t i = 0; i < list.size(); ++i) {
+      places_[model_.Index(list[i])] = i;
+      kinds_[model_.Index(list[i])] = KindOf(list[i]);
+    }
     if (!options_.fuses_calls) calls_.emplace(list);
     for (size_t i = list.size(); i-- > 0;) Place(list[i]);
     Finish();
@@ -186,10 +191,16 @@ class FusionBuilder {
     }
   }
 
-  bool IsAlias(const Instruction* x) const { return gshard::IsAlias(x, options_.is_compiled); }
-  Role RoleHere(const Instruction* x) const {
-    return model_.ComparesPositions(x) ? Role::kElementwise : RoleOf(x);
+  struct Kind {
+    Role role = Role::kOpaque;
+    bool is_alias = false;
+  };
+  Kind KindOf(const Instruction* x) const {
+    return {model_.ComparesPositions(x) ? Role::kElementwise : RoleOf(x),
+            gshard::IsAlias(x, options_.is_compiled)};
   }
+  bool IsAlias(const Instruction* x) const { return kinds_[model_.Index(x)].is_alias; }
+  Role RoleHere(const Instruction* x) const { return kinds_[model_.Index(x)].role; }
   bool Updates(const Instruction* user, const Instruction* x) const {
     return RoleHere(user) == Role::kUpdate && IsUpdatedBy(user, x);
   }
@@ -201,7 +212,7 @@ class FusionBuilder {
   }
   void SetKernels(const Instruction* x, KernelList kernels) {
     kernels_of_[model_.Index(x)] = {lists_.size(), kernels.size()};
-    lists_.insert(lists_.end(), kernels.begin(), kernels.end());
+    for (const int32_t kernel : kernels) lists_.push_back(kernel);
   }
   void SetKernels(const Instruction* x, int32_t kernel) { SetKernels(x, KernelList(&kernel, 1)); }
 
@@ -210,8 +221,9 @@ class FusionBuilder {
     std::vector<int32_t>& kernels = of_users_;
     kernels.clear();
     auto add = [&](int32_t kernel) {
+      if (kernels.empty() || kernels.back() < kernel) return kernels.push_back(kernel);
       auto at = std::lower_bound(kernels.begin(), kernels.end(), kernel);
-      if (at == kernels.end() || *at != kernel) kernels.insert(at, kernel);
+      if (*at != kernel) kernels.insert(at, kernel);
     };
     if (x == computation_.root()) add(kOutside);
     for (const Instruction* user : users_.of(x)) {
@@ -378,7 +390,7 @@ class FusionBuilder {
     if (!options_.for_tpu || x->opcode() != Opcode::kConvert) return false;
     const Instruction* source = x->operand(0);
     while (IsAlias(source)) source = source->operand(0);
-    const Role role = RoleOf(source);
+    const Role role = RoleHere(source);
     if (role != Role::kFree && role != Role::kBoundary) return false;
     return std::ranges::all_of(kernels, [&](int32_t kernel) {
       return kernel != kOutside && drafts_[static_cast<size_t>(kernel)].has_dot;
@@ -429,7 +441,7 @@ class FusionBuilder {
       const Role role = IsAlias(value) ? Role::kElementwise : RoleHere(value);
       const bool is_small = value->shape()->IsArray() && 8 * value->shape()->byte_size() <= made;
       if (!is_small && (role == Role::kElementwise || value->opcode() == Opcode::kBroadcast)) {
-        pending.insert(pending.end(), value->operands().begin(), value->operands().end());
+        for (const Instruction* operand : value->operands()) pending.push_back(operand);
       } else if (role != Role::kCheap && value->shape()->IsArray() && value->shape()->rank() > 0) {
         bytes += value->shape()->byte_size();
       }
@@ -556,7 +568,7 @@ class FusionBuilder {
       const bool is_computed = IsElementwise(x->opcode()) || x->opcode() == Opcode::kReshape ||
                                x->opcode() == Opcode::kBitcast;
       if (is_computed) {
-        pending.insert(pending.end(), x->operands().begin(), x->operands().end());
+        for (const Instruction* operand : x->operands()) pending.push_back(operand);
       } else if (x->opcode() != Opcode::kBroadcast && x->opcode() != Opcode::kIota &&
                  x->opcode() != Opcode::kConstant) {
         sources.push_back(x);
@@ -700,6 +712,7 @@ class FusionBuilder {
   const FusionOptions& options_;
   FusionModel& model_;
   std::vector<size_t> places_;  // in the computation, by index
+  std::vector<Kind> kinds_;     // by index
   std::vector<int> seen_;       // by index: the last search of Needs that came by
   int search_ = 0;
   size_t visited_in_all_ = 0;  // by searches
