@@ -9,16 +9,6 @@
 namespace gshard {
 namespace {
 
-// Operands and control predecessors of one instruction in the order PostOrder visits them.
-size_t PredecessorCount(const Instruction* instruction) {
-  return instruction->control_predecessors().size() + instruction->operands().size();
-}
-Instruction* Predecessor(const Instruction* instruction, size_t i) {
-  const auto controls = instruction->control_predecessors();
-  if (i < controls.size()) return controls[controls.size() - 1 - i];
-  return instruction->operands()[i - controls.size()];
-}
-
 bool MustStay(const Instruction* instruction,
               const tsl::robin_set<const Computation*>& with_side_effects) {
   if (HasSideEffect(*instruction)) return true;
@@ -215,7 +205,8 @@ class LiveInstructions {
     if ((state & kPassed) != 0) passed_.push_back(x);
   }
   void KeepPredecessors(const Instruction* x) {
-    for (size_t i = 0; i < PredecessorCount(x); ++i) Keep(Predecessor(x, i));
+    for (const Instruction* operand : x->operands()) Keep(operand);
+    for (const Instruction* before : x->control_predecessors()) Keep(before);
   }
 
   std::vector<uint8_t> states_;             // by id

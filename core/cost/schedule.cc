@@ -298,7 +298,7 @@ class Simulation {
       Finish(done, now);
       any = true;
     }
-    std::vector<uint64_t> blocked;
+    blocked_.clear();
     while (!ready_links_.empty()) {
       const uint64_t key = ready_links_.top();
       const size_t next = InstanceOf(key);
@@ -307,11 +307,11 @@ class Simulation {
         Start(next, now);
         any = true;
       } else {
-        blocked.push_back(key);
+        blocked_.push_back(key);
         if (links_busy_ == ~uint32_t{0}) break;
       }
     }
-    for (const uint64_t key : blocked) ready_links_.push(key);
+    for (const uint64_t key : blocked_) ready_links_.push(key);
     while (compute_ == kNothing && !ready_compute_.empty()) {
       const size_t next = InstanceOf(ready_compute_.top());
       if (!LinksFree(nodes_[NodeOf(next)].links)) break;
@@ -355,7 +355,8 @@ class Simulation {
     };
     for (int32_t user : users_.For(node)) release(Instance(copy, static_cast<size_t>(user)));
     if (copy + 1 < copies_) {
-      for (int32_t user : next_users_.For(node)) release(Instance(copy + 1, static_cast<size_t>(user)));
+      for (int32_t user : next_users_.For(node))
+        release(Instance(copy + 1, static_cast<size_t>(user)));
     }
   }
 
@@ -364,8 +365,8 @@ class Simulation {
   const int copies_;
   const bool in_order_;
   std::vector<double> tail_, head_;  // per node: longest path to the end, with it; from the start
-  std::vector<bool> feeds_collectives_;                   // per node: its only users
-  std::vector<uint32_t> rank_, by_rank_;                  // of nodes; nodes
+  std::vector<bool> feeds_collectives_;   // per node: its only users
+  std::vector<uint32_t> rank_, by_rank_;  // of nodes; nodes
   WaitingNodes users_, next_users_;
   // Per instance (copy * count + node).
   std::vector<size_t> waits_for_, waited_for_;
@@ -376,6 +377,7 @@ class Simulation {
   std::vector<Stall> stalls_;
   // Keys of instances.
   std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> ready_compute_, ready_links_;
+  std::vector<uint64_t> blocked_;  // memory of StartAll
   std::priority_queue<std::pair<double, size_t>, std::vector<std::pair<double, size_t>>,
                       std::greater<>>
       running_;

@@ -154,6 +154,7 @@ class Combiner {
     }
     if (Instruction* value = value_[computation_->root()->id()]) computation_->set_root(value);
     std::vector<Instruction*> list;
+    list.reserve(old.size());
     for (const Instruction* x : old) is_listed_[x->id()] = false;
     struct Frame {
       Instruction* x;

@@ -225,7 +225,7 @@ bool MergeCommonSubexpressions(Module& module) { return Merge(module, /*with_col
 
 bool MergeEqualLoopState(Module& module) {
   LoopStateMerger merger(module);
-  const bool rewritten = RewriteModule(
+  const bool rewritten = RewriteLoopCallers(
       module, [&](Instruction* x, Rewriter& rewriter) { return merger.Visit(x, rewriter); });
   if (!rewritten && !merger.changed()) return false;
   Merge(module, /*with_collectives=*/false);

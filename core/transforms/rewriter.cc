@@ -1,6 +1,7 @@
 #include "core/transforms/rewriter.h"
 
 #include <algorithm>
+#include <iterator>
 #include <unordered_set>
 
 #include "ir/op_traits.h"
@@ -18,6 +19,19 @@ bool IsNamedByOpcode(const Instruction* x) {
   std::string_view name = x->name();
   std::string_view opcode = OpcodeName(x->opcode());
   return name.starts_with(opcode) && (name.size() == opcode.size() || name[opcode.size()] == '.');
+}
+
+bool RunsLoop(const Computation* computation) {
+  return std::ranges::any_of(computation->instructions(),
+                             [](const Instruction* x) { return x->opcode() == Opcode::kWhile; });
+}
+
+bool RewriteAll(Module& module, const std::vector<Computation*>& computations,
+                const Rewriter::Visit& visit) {
+  Rewriter rewriter(module);
+  bool changed = false;
+  for (Computation* computation : computations) changed |= rewriter.Run(computation, visit);
+  return RemoveDeadCode(module) || changed;
 }
 
 }  // namespace
@@ -150,12 +164,14 @@ bool Rewriter::Run(Computation* computation, const Visit& visit) {
 }
 
 bool RewriteModule(Module& module, const Rewriter::Visit& visit) {
-  Rewriter rewriter(module);
-  bool changed = false;
-  std::vector<Computation*> computations(module.computations().begin(),
-                                         module.computations().end());
-  for (Computation* computation : computations) changed |= rewriter.Run(computation, visit);
-  return RemoveDeadCode(module) || changed;
+  const std::vector<Computation*> all(module.computations().begin(), module.computations().end());
+  return RewriteAll(module, all, visit);
+}
+
+bool RewriteLoopCallers(Module& module, const Rewriter::Visit& visit) {
+  std::vector<Computation*> callers;
+  std::ranges::copy_if(module.computations(), std::back_inserter(callers), RunsLoop);
+  return RewriteAll(module, callers, visit);
 }
 
 void InsertAfterEach(Module& module, Computation* computation,

@@ -85,6 +85,8 @@ class Rewriter {
 // Passes over all computations: runs `visit` on each, then removes dead code. True if the module
 // changed.
 bool RewriteModule(Module& module, const Rewriter::Visit& visit);
+// Only over those that run while loops.
+bool RewriteLoopCallers(Module& module, const Rewriter::Visit& visit);
 
 // One walk in which every instruction stays and what `after` makes of it, beside it in the list,
 // is what later ones read: itself, or something made by the builder, which derives from it.

@@ -155,6 +155,8 @@ class Rounding {
   }
 
  private:
+  using Links = std::vector<std::pair<uint32_t, uint32_t>>;  // of values
+
   // The entry, and what loops and conditionals that may be changed run.
   void FindComputations() {
     computations_ = {module_.entry()};
@@ -270,20 +272,18 @@ class Rounding {
   // somebody needs, every copy is rounded, if only one has to be.
   void Spread() {
     for (auto& [from, to] : copies_) from = values_.Root(from), to = values_.Root(to);
-    std::vector<std::vector<uint32_t>> sources(values_.size()), copies(values_.size());
-    for (const auto& [from, to] : copies_) {
-      sources[to].push_back(from);
-      copies[from].push_back(to);
-    }
+    Links sources;
+    for (const auto& [from, to] : copies_) sources.emplace_back(to, from);
+    std::ranges::sort(sources);
     Flow(sources, needs_all_);
     Flow(sources, is_rounded_);
-    for (uint32_t value = 0; value < copies.size(); ++value) {
-      if (!IsNarrowValue(value)) copies[value].clear();
-    }
-    Flow(copies, is_rounded_);
+    std::erase_if(copies_, [&](const auto& link) { return !IsNarrowValue(link.first); });
+    std::ranges::sort(copies_);
+    Flow(copies_, is_rounded_);
   }
 
-  static void Flow(const std::vector<std::vector<uint32_t>>& next, std::vector<bool>& fact) {
+  // From the first values of the links, which are sorted, to their second ones.
+  static void Flow(const Links& links, std::vector<bool>& fact) {
     std::vector<uint32_t> open;
     for (uint32_t value = 0; value < fact.size(); ++value) {
       if (fact[value]) open.push_back(value);
@@ -291,10 +291,11 @@ class Rounding {
     while (!open.empty()) {
       const uint32_t value = open.back();
       open.pop_back();
-      for (const uint32_t other : next[value]) {
-        if (fact[other]) continue;
-        fact[other] = true;
-        open.push_back(other);
+      auto link = std::ranges::lower_bound(links, value, {}, &Links::value_type::first);
+      for (; link != links.end() && link->first == value; ++link) {
+        if (fact[link->second]) continue;
+        fact[link->second] = true;
+        open.push_back(link->second);
       }
     }
   }
@@ -306,7 +307,7 @@ class Rounding {
   Values values_;
   std::vector<Computation*> computations_;
   std::unordered_map<const Computation*, const Instruction*> callers_;
-  std::vector<std::pair<uint32_t, uint32_t>> copies_;  // values, and what holds elements of them
+  Links copies_;  // values, and what holds elements of them
   std::vector<uint32_t> shared_;
   std::vector<bool> is_shared_, needs_all_, is_rounded_;  // by value
   std::vector<bool> is_read_by_others_;                   // by instruction: not only by casts

@@ -167,7 +167,7 @@ bool RemoveDeadLoopState(Module& module) {
   // Reads that nobody needs are no reads.
   const bool had_dead_code = RemoveDeadCode(module);
   LoopShrinker sweep(module);
-  const bool rewritten = RewriteModule(
+  const bool rewritten = RewriteLoopCallers(
       module, [&](Instruction* x, Rewriter& rewriter) { return sweep.Visit(x, rewriter); });
   return had_dead_code || rewritten || sweep.changed();
 }
