@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "core/analysis/attention/dependence_tree.h"
 #include "ir/module.h"
@@ -437,12 +436,15 @@ class Finder {
         users_(users),
         mask_stores_(users),
         scores_(computation),
-        rows_(computation),
+        rows_(scores_),
+        backward_(scores_),
+        all_(scores_),
+        taken_(scores_),
         order_(computation) {}
 
   std::vector<AttentionKernel> Run() {
     for (const Instruction* x : computation_.instructions()) {
-      if (!IsBatchedDot(x) || taken_.find(x) != taken_.end()) continue;
+      if (!IsBatchedDot(x) || taken_.Has(x)) continue;
       // Scores outnumber what they are made of; others are no attention worth a kernel.
       if (x->shape()->element_count() <= 1) continue;
       Region region(users_, mask_stores_, scores_, rows_, x);
@@ -458,33 +460,31 @@ class Finder {
   void Split(const Region& region) {
     std::vector<const Instruction*> members = region.Members();
     order_.Sort(members);
-    std::erase_if(members, [&](const Instruction* x) { return taken_.find(x) != taken_.end(); });
+    std::erase_if(members, [&](const Instruction* x) { return taken_.Has(x); });
     if (members.empty()) return;
     const Instruction* first = *std::min_element(
         region.consuming().begin(), region.consuming().end(),
         [&](const Instruction* a, const Instruction* b) { return order_.of(a) < order_.of(b); });
-    std::unordered_set<const Instruction*> backward;
-    std::unordered_set<const Instruction*> all(members.begin(), members.end());
+    backward_.Clear();
+    all_.Clear();
     for (const Instruction* x : members) {
-      if (x != first && order_.DependsOn(x, first)) backward.insert(x);
+      all_.Add(x);
+      if (x != first && order_.DependsOn(x, first)) backward_.Add(x);
     }
     // Values that only the backward part uses belong to it.
     for (size_t i = members.size(); i-- > 0;) {
       const Instruction* x = members[i];
       auto uses = users_.of(x);
-      bool has_uses = std::any_of(uses.begin(), uses.end(), [&](const Instruction* user) {
-        return all.find(user) != all.end();
-      });
+      const bool has_uses =
+          std::ranges::any_of(uses, [&](const Instruction* user) { return all_.Has(user); });
       if (x != first && has_uses &&
-          std::all_of(uses.begin(), uses.end(), [&](const Instruction* user) {
-            return backward.find(user) != backward.end();
-          })) {
-        backward.insert(x);
+          std::ranges::all_of(uses, [&](const Instruction* user) { return backward_.Has(user); })) {
+        backward_.Add(x);
       }
     }
     std::vector<const Instruction*> parts[2];
     for (const Instruction* x : members) {
-      parts[backward.find(x) != backward.end() ? 1 : 0].push_back(x);
+      parts[backward_.Has(x) ? 1 : 0].push_back(x);
     }
     for (const auto& part : parts) AddKernel(region, part);
   }
@@ -516,16 +516,16 @@ class Finder {
     kernel.sink_elements = region.sink_elements();
     kernel.row_elements = static_cast<int64_t>(static_cast<double>(region.elements()) / longest);
     kernel.members = members;
-    taken_.insert(members.begin(), members.end());
+    for (const Instruction* x : members) taken_.Add(x);
     kernels_.push_back(std::move(kernel));
   }
 
   const Computation& computation_;
   const Users& users_;
   MaskStores mask_stores_;
-  InstructionSet scores_, rows_;  // of the region at hand
+  InstructionSet scores_, rows_, backward_, all_;  // of the region at hand
+  InstructionSet taken_;
   TextPositions order_;
-  std::unordered_set<const Instruction*> taken_;
   std::vector<AttentionKernel> kernels_;
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <unordered_set>
 
 #include "core/analysis/attention/masked_share.h"
 #include "core/analysis/attention/needed_values.h"
@@ -121,16 +120,15 @@ void ModuleAttention::FindSpared(const Module& module, const CarriedValues& carr
   NeededValues::Changes changes;
   for (const auto& [computation, kernels] : kernels_) {
     for (const AttentionKernel& kernel : kernels) {
-      const std::unordered_set<const Instruction*> members(kernel.members.begin(),
-                                                           kernel.members.end());
-      const std::unordered_set<const Instruction*> residuals(kernel.residuals.begin(),
-                                                             kernel.residuals.end());
+      std::vector<const Instruction*> members = kernel.members, residuals = kernel.residuals;
+      std::ranges::sort(members);
+      std::ranges::sort(residuals);
       for (const Instruction* x : kernel.members) {
-        if (residuals.contains(x)) continue;
+        if (std::ranges::binary_search(residuals, x)) continue;
         for (const Instruction* operand : x->operands()) {
-          if (residuals.contains(operand)) {
+          if (std::ranges::binary_search(residuals, operand)) {
             cut.emplace(x, operand);
-          } else if (!members.contains(operand) && x->opcode() != Opcode::kDot &&
+          } else if (!std::ranges::binary_search(members, operand) && x->opcode() != Opcode::kDot &&
                      operand->shape()->IsArray()) {
             auto sources = values.Sources(operand, kernel.row_elements);
             if (!sources) continue;

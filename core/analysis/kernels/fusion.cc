@@ -552,10 +552,11 @@ class FusionBuilder {
   }
 
   // The arrays that a reduce's operand is computed from elementwise, each of its size: what the
-  // kernel reads. Stops at values that are worth keeping apart.
-  Values SourcesOf(const Instruction* reduce) const {
+  // kernel reads. Stops at values that are worth keeping apart. Valid until the next call.
+  const Values& SourcesOf(const Instruction* reduce) const {
     constexpr size_t kMax = 32;
-    Values sources, &pending = open_values_, &seen = seen_values_;
+    Values &sources = source_values_, &pending = open_values_, &seen = seen_values_;
+    sources.clear();
     pending.assign(1, reduce->operand(0));
     seen.clear();
     const int64_t elements = reduce->operand(0)->shape()->element_count();
@@ -580,7 +581,7 @@ class FusionBuilder {
   // A reduce of what a later one reads, too, over the same dims, is its second output.
   bool JoinsSibling(const Instruction* x) {
     if (x->opcode() != Opcode::kReduce || options_.is_compiled) return false;
-    const Values sources = SourcesOf(x);
+    const Values& sources = SourcesOf(x);
     std::vector<int32_t> refused;  // found by many of its reduces, of each of the sources
     for (const Instruction* source : sources) {
       auto known = reduces_of_.find(source);
@@ -725,10 +726,10 @@ class FusionBuilder {
   struct Range {
     size_t begin = 0, size = 0;  // in lists_
   };
-  std::vector<Range> kernels_of_;             // by index: of each instruction, that compute it
-  std::vector<int32_t> lists_;                // of all instructions, one after the other
-  mutable std::vector<int32_t> of_users_;     // memory of KernelsOfUsers
-  mutable Values open_values_, seen_values_;  // memory of walks over operands
+  std::vector<Range> kernels_of_;          // by index: of each instruction, that compute it
+  std::vector<int32_t> lists_;             // of all instructions, one after the other
+  mutable std::vector<int32_t> of_users_;  // memory of KernelsOfUsers
+  mutable Values open_values_, seen_values_, source_values_;  // memory of walks over operands
 };
 
 FusionModel::FusionModel(const Computation& computation, const Users& users,
