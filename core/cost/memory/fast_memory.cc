@@ -12,7 +12,7 @@ FastMemory::FastMemory(size_t steps, int64_t capacity) : capacity_(capacity) {
   most_.assign(2 * size_, 0);
   added_.assign(2 * size_, 0);
   below_.assign(2 * size_, 0);
-  covering_.resize(2 * size_);
+  covering_.assign(2 * size_, kNone);
 }
 
 void FastMemory::Add(const Piece& piece) {
@@ -28,7 +28,8 @@ void FastMemory::AddTo(size_t node, StepSpan of_node, const Piece& piece, uint32
   if (steps.first <= of_node.first && of_node.last <= steps.last) {
     most_[node] += piece.bytes;
     added_[node] += piece.bytes;
-    covering_[node].push_back(number);
+    covers_.push_back({number, covering_[node]});
+    covering_[node] = static_cast<uint32_t>(covers_.size() - 1);
     return;
   }
   ++below_[node];
@@ -40,14 +41,13 @@ void FastMemory::AddTo(size_t node, StepSpan of_node, const Piece& piece, uint32
 
 uint32_t FastMemory::FirstAbove(int64_t most, size_t node, StepSpan of_node, StepSpan steps) const {
   if (most_[node] <= most || steps.first > of_node.last || steps.last < of_node.first) {
-    return kNoStep;
+    return kNone;
   }
   if (of_node.first == of_node.last) return of_node.first;
   const uint32_t middle = of_node.first + (of_node.last - of_node.first) / 2;
   most -= added_[node];
   const uint32_t first = FirstAbove(most, 2 * node, {of_node.first, middle}, steps);
-  return first != kNoStep ? first
-                          : FirstAbove(most, 2 * node + 1, {middle + 1, of_node.last}, steps);
+  return first != kNone ? first : FirstAbove(most, 2 * node + 1, {middle + 1, of_node.last}, steps);
 }
 
 uint32_t FastMemory::FirstFull(StepSpan steps, int64_t bytes) const {
@@ -56,8 +56,9 @@ uint32_t FastMemory::FirstFull(StepSpan steps, int64_t bytes) const {
 
 void FastMemory::Collect(size_t node, StepSpan of_node, StepSpan steps) const {
   if (most_[node] == 0 || steps.first > of_node.last || steps.last < of_node.first) return;
-  for (uint32_t piece : covering_[node]) {
-    beside_.emplace_back(pieces_[piece].address, pieces_[piece].address + pieces_[piece].bytes);
+  for (uint32_t at = covering_[node]; at != kNone; at = covers_[at].next) {
+    const Piece& piece = pieces_[covers_[at].piece];
+    beside_.emplace_back(piece.address, piece.address + piece.bytes);
   }
   if (below_[node] == 0) return;
   const uint32_t middle = of_node.first + (of_node.last - of_node.first) / 2;
@@ -80,7 +81,7 @@ int64_t FastMemory::FreeAddress(std::span<const StepSpan> steps, int64_t bytes) 
 
 std::vector<FastUse> FastMemory::PlaceWhole(const FastMemoryValue& value) {
   const bool has_room = std::ranges::all_of(
-      value.uses, [&](const StepSpan& steps) { return FirstFull(steps, value.bytes) == kNoStep; });
+      value.uses, [&](const StepSpan& steps) { return FirstFull(steps, value.bytes) == kNone; });
   const int64_t address = has_room ? FreeAddress(value.uses, value.bytes) : -1;
   if (address >= 0) {
     for (const StepSpan& steps : value.uses) Add({steps, address, value.bytes});
@@ -93,6 +94,7 @@ std::vector<FastUse> FastMemory::Place(const FastMemoryValue& value) {
   if (value.is_whole) return PlaceWhole(value);
   const std::vector<StepSpan>& uses = value.uses;
   std::vector<FastUse> places;
+  places.reserve(uses.size());
   while (places.size() < uses.size()) {
     const size_t i = places.size();
     const bool is_fetched = i > 0 || value.is_copy;

@@ -53,7 +53,10 @@ class FastMemory {
   int64_t EndAddress() const { return end_address_; }
 
  private:
-  static constexpr uint32_t kNoStep = UINT32_MAX;
+  static constexpr uint32_t kNone = UINT32_MAX;
+  struct Cover {  // of a node's steps by a piece
+    uint32_t piece = 0, next = kNone;
+  };
   struct Piece {
     StepSpan steps;
     int64_t address = 0, bytes = 0;
@@ -79,7 +82,8 @@ class FastMemory {
   // have.
   size_t size_ = 1;
   std::vector<int64_t> most_, added_, below_;
-  std::vector<std::vector<uint32_t>> covering_;
+  std::vector<uint32_t> covering_;  // the last of its list in covers_
+  std::vector<Cover> covers_;
   mutable std::vector<std::pair<int64_t, int64_t>> beside_;  // FreeAddress's: first bytes, ends
 };
 

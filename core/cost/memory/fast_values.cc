@@ -64,6 +64,7 @@ class FastValues {
     JoinParts();
     const std::vector<uint32_t> order = ByStart();
     std::vector<FastMemoryValue> values;
+    values.reserve(order.size());
     for (uint32_t range : order) values.push_back(ValueOf(parts_[range]));
     FastMemory memory(now_, input_.capacity);
     for (const auto& [steps, bytes] : reserved_) memory.Reserve(steps, bytes);
@@ -259,8 +260,9 @@ class FastValues {
     const StepSpan steps = {placed.begin[step], placed.end[step]};
     // A donated argument's result is given back where the argument lies.
     if (parts_[range].is_argument && !placed.graph().IsParameter(buffer)) return;
-    if (Find(range) == range && (uses.empty() || uses.back().step != step))
-      uses.push_back({steps, step});
+    if (Find(range) != range || (!uses.empty() && uses.back().step == step)) return;
+    if (uses.empty()) uses.reserve(4);
+    uses.push_back({steps, step});
   }
 
   // Has a result of the node this buffer's memory?
@@ -331,6 +333,7 @@ class FastValues {
         }
       }
     } else {
+      value.uses.reserve(parts.uses.size());
       for (const ValueUse& use : parts.uses) value.uses.push_back(use.steps);
     }
     return value;

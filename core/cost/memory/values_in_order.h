@@ -3,11 +3,13 @@
 #ifndef GSHARD_CORE_COST_MEMORY_VALUES_IN_ORDER_H_
 #define GSHARD_CORE_COST_MEMORY_VALUES_IN_ORDER_H_
 
+#include <tsl/robin_map.h>
+
 #include <algorithm>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "ir/hash.h"
 #include "ir/instruction.h"
 
 namespace gshard {
@@ -51,7 +53,10 @@ class ValuesInOrder {
   }
 
   std::vector<Entry> entries_;
-  std::unordered_map<const Instruction*, size_t> place_of_;  // of those after the first few
+  struct HashValue {
+    size_t operator()(const Instruction* x) const { return HashPointer(0, x); }
+  };
+  tsl::robin_map<const Instruction*, size_t, HashValue> place_of_;  // of those after the first few
 };
 
 }  // namespace gshard
