@@ -128,7 +128,8 @@ class Propagation {
     std::set<int64_t> priorities = {0};
     for (const Tensor& tensor : graph_.tensors) {
       for (const Dim& dim : tensor.dims) {
-        if (!dim.axes.empty()) priorities.insert(dim.priority);
+        // An empty open dim waits for its priority to receive axes.
+        if (!dim.axes.empty() || dim.open) priorities.insert(dim.priority);
       }
     }
     for (const int64_t priority : priorities) {

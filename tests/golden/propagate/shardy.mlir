@@ -221,3 +221,16 @@ module @ragged_sizes attributes {mhlo.num_partitions = 4 : i32} {
     return %0 : tensor<8x16x32xf32>
   }
 }
+// -----
+// RUN: gshard-opt propagate %s
+// An empty open dim with a priority takes axes when its turn comes, though nobody gives any then. XLA cuts all three so.
+// CHECK-DAG: %x = {{.*}} sharding={mesh['a'=2,'b'=4], [{'b'}, {}]}
+// CHECK-DAG: %y = {{.*}} sharding={mesh['a'=2,'b'=4], [{'b'}, {}]}
+// CHECK-DAG: ROOT %add.{{.}} = {{.*}} sharding={mesh['a'=2,'b'=4], [{'b'}, {}]}
+module @empty_with_priority attributes {mhlo.num_partitions = 8 : i32} {
+  sdy.mesh @mesh = <["a"=2, "b"=4]>
+  func.func public @main(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{?}p4, {?}]>}, %y: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"b"}p2, {?}]>}) -> (tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{?}p9, {?}]>}) {
+    %0 = stablehlo.add %x, %y : tensor<16x8xf32>
+    return %0 : tensor<16x8xf32>
+  }
+}
