@@ -205,6 +205,8 @@ namespace {
 // Does the file have the type, or raw bytes of its size?
 bool IsSameType(const std::string& descr, DType dtype) {
   const char kind = descr.size() > 1 ? descr[1] : '?';
+  // What ml_dtypes writes: 'f1' is its name of this one, 'V1' and 'V2' those of all others.
+  if (dtype == DType::kF8E5M2 && descr.substr(1) == "f1") return true;
   return descr == NpyDescr(dtype) || (kind == 'V' && ItemSize(descr) == StorageBytes(dtype));
 }
 }  // namespace

@@ -73,6 +73,9 @@ TEST_CASE("integers for a float that NumPy does not know may be its bits", "[cpu
   }
   CHECK_FALSE(ConvertNpy({"|u1", {1}, BytesOf<uint8_t>({7})}, DType::kF8E5M2, "x"));
   CHECK(*ConvertNpy({"|V2", bits.dims, bits.data}, DType::kBF16, "x") == bits.data);
+  CHECK(*ConvertNpy({"<f1", {1}, BytesOf<uint8_t>({0x3c})}, DType::kF8E5M2, "x") ==
+        BytesOf<uint8_t>({0x3c}));
+  CHECK_FALSE(ConvertNpy({"<f1", {1}, BytesOf<uint8_t>({0x3c})}, DType::kF8E4M3FN, "x"));
   // Of another width, or for a type that NumPy has, they are numbers.
   CHECK(*ConvertNpy({"|u1", {1}, BytesOf<uint8_t>({2})}, DType::kBF16, "x") ==
         BytesOf<uint16_t>({0x4000}));
