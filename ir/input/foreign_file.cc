@@ -126,6 +126,11 @@ bool IsColoured(std::string_view text) { return text.find("\x1b[") != text.npos;
 // At the beginning of a line, where no name is.
 bool HasNoBreakSpaces(std::string_view text) { return text.find("\n\xc2\xa0") != text.npos; }
 
+// f32[4]-&gt;f32[4], tensor&lt;4xf32&gt;: the source of a web page.
+bool IsEscapedForHtml(std::string_view text) {
+  return text.find("-&gt;") != text.npos || text.find("tensor&lt;") != text.npos;
+}
+
 bool IsBase64(std::string_view text) {
   constexpr size_t kMin = 60;
   const size_t end = std::min(text.find_first_of("\r\n="), text.size());
@@ -184,6 +189,9 @@ constexpr Copied kCopied[] = {
      "drop them: sed 's/\\x1b\\[[0-9;]*m//g' FILE | gshard-opt print -"},
     {HasNoBreakSpaces, "text with no-break spaces, as web pages have them",
      "make them blanks: sed 's/\\xc2\\xa0/ /g' FILE | gshard-opt print -"},
+    {IsEscapedForHtml, "text with &lt; and &gt;, as the sources of web pages have it",
+     "write the characters: sed 's/&lt;/</g;s/&gt;/>/g;s/&quot;/\"/g;s/&amp;/\\&/g' FILE | gshard-opt "
+     "print -"},
     {IsBase64, "in base64", "decode it: base64 -d FILE | gshard-opt print -"},
     {IsMiddleOfStableHlo, "the middle of a StableHLO program, without its beginning",
      "copy it from 'module @' on"},

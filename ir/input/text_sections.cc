@@ -161,6 +161,10 @@ std::string Lines(std::string_view text, size_t begin, size_t end) {
   return first == last ? fmt::format("line {}", first) : fmt::format("lines {}-{}", first, last);
 }
 
+bool IsCalledTwice(const std::vector<Section>& sections, const std::string& name) {
+  return std::ranges::count(sections, name, &Section::name) > 1;
+}
+
 const Section* Find(const std::vector<Section>& sections, const std::string& name) {
   for (const Section& section : sections) {
     if (section.name == name) return &section;
@@ -224,16 +228,24 @@ Expected<std::shared_ptr<const SourceText>> SelectModuleText(
   };
   const Section* chosen = sections.empty() ? nullptr : sections.data();
   if (!name.empty()) {
+    if (IsCalledTwice(sections, name)) {
+      return fail(0, "E-INPUT-005", fmt::format("several modules of this text are called '{}'", name),
+                  fmt::format("choose one by its place, --module #2, of {}",
+                              Listed(*source, sections)));
+    }
     chosen = Find(sections, name);
     if (chosen == nullptr) {
       return fail(0, "E-INPUT-005", fmt::format("no module of this text is called '{}'", name),
                   sections.empty() ? "" : "there is " + Listed(*source, sections));
     }
   } else if (sections.size() > 1) {
+    const std::string& second = sections[1].name;
     return fail(
         sections[1].begin, "E-INPUT-004",
         fmt::format("{} modules in one text: {}", sections.size(), Listed(*source, sections)),
-        fmt::format("choose one with --module {}, or by its place, --module #2", sections[1].name));
+        IsCalledTwice(sections, second)
+            ? "choose one by its place, --module #2"
+            : fmt::format("choose one with --module {}, or by its place, --module #2", second));
   }
   const size_t begin = chosen == nullptr ? 0 : chosen->begin;
   const size_t end = chosen == nullptr ? text.size() : chosen->end;

@@ -14,7 +14,7 @@ namespace gshard {
 // The text with everything that is not the module `name` ("" if there is one only; NAME, or #2 for
 // the second) blanked out, so that lines and columns stay those of the user's file; `source` itself
 // if there is nothing to blank. What was skipped is told in `notes`. Errors: E-INPUT-004, several
-// modules and no name; E-INPUT-005, no module of that name.
+// modules and no name; E-INPUT-005, no module or several of that name.
 Expected<std::shared_ptr<const SourceText>> SelectModuleText(
     std::shared_ptr<const SourceText> source, const std::string& name,
     std::vector<Diagnostic>& notes);
