@@ -59,7 +59,7 @@ for dt in ('int8','int16','int32','uint8','uint32'):
     add('int_'+dt,lambda x,y:{k:f(x,y) for k,f in ints.items()},jnp.zeros((32,),dt),jnp.zeros((32,),dt))
 add('int_unary',lambda x:(lax.clz(x),lax.population_count(x),~x,jnp.sign(x),jnp.abs(x)),i32(32))
 add('complex',lambda x,y:(jnp.exp(x),jnp.abs(x),jnp.conj(x),jnp.angle(x),x*y,x/y,jnp.sqrt(x),jnp.real(x),jnp.imag(y),lax.complex(jnp.real(x),jnp.real(y))),jnp.zeros((16,),jnp.complex64),jnp.zeros((16,),jnp.complex64))
-add('complex_more',lambda x:(jnp.sin(x),jnp.log(x),jnp.tanh(x),x**2,jnp.sign(x),jnp.expm1(x),jnp.log1p(x)),jnp.zeros((16,),jnp.complex64))
+add('complex_more',lambda x:(jnp.sin(x),jnp.log(x),jnp.tanh(x),x**2,jnp.sign(x),jnp.expm1(x),jnp.log1p(x),jnp.arctan(x)),jnp.zeros((16,),jnp.complex64))
 add('casts',lambda x:[x.astype(t).astype(jnp.float32) for t in (jnp.bfloat16,jnp.float16,jnp.int32,jnp.int8,jnp.uint8,bool,jnp.float8_e4m3fn,jnp.float8_e5m2)],f32(64))
 add('bitcasts',lambda x:(lax.bitcast_convert_type(x,jnp.int32),lax.bitcast_convert_type(x,jnp.int16),lax.bitcast_convert_type(x,jnp.uint8)),f32(8,4))
 add('reduce_precision',lambda x:(lax.reduce_precision(x,5,10),lax.reduce_precision(x,8,7),jnp.bfloat16(x)),f32(64))

@@ -46,7 +46,24 @@ bool ConvertZeta(Importer& in, const Operation& op) { return Binary(in, op, Zeta
 bool ConvertPolygamma(Importer& in, const Operation& op) { return Binary(in, op, Polygamma); }
 bool ConvertNextAfter(Importer& in, const Operation& op) { return Binary(in, op, NextAfter); }
 
+// Of complex numbers -i atanh(i z): atan2 loses digits of them.
+bool ConvertComplexAtan(Importer& in, const Operation& op) {
+  Builder builder = in.BuilderFor(op);
+  const auto unary = [&](Opcode opcode, Instruction* x) { return builder.Add(opcode, {x}); };
+  Instruction* z = in.Operand(op, 0);
+  Instruction* turned =
+      builder.Binary(Opcode::kComplex, unary(Opcode::kNegate, unary(Opcode::kImag, z)),
+                     unary(Opcode::kReal, z));
+  Instruction* const operands[] = {turned};
+  Instruction* y = builder.Add(Opcode::kAtanh, operands, MathAttributes{});
+  return in.Define(op, 0,
+                   builder.Binary(Opcode::kComplex, unary(Opcode::kImag, y),
+                                  unary(Opcode::kNegate, unary(Opcode::kReal, y))));
+}
+
 bool ConvertAtan(Importer& in, const Operation& op) {
+  if (!in.WantOperands(op, 1) || !in.WantResults(op, 1)) return false;
+  if (IsComplex(in.Operand(op, 0)->shape()->dtype())) return ConvertComplexAtan(in, op);
   return Unary(in, op, [](Builder& builder, Instruction* x) {
     Instruction* one = builder.Filled(x->shape()->bare(), builder.Scalar(x->shape()->dtype(), 1));
     return builder.Binary(Opcode::kAtan2, x, one);

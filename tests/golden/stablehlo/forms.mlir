@@ -63,3 +63,15 @@ func.func @main(%x: tensor<4x8xf32>) -> (tensor<4x2xf32>, tensor<4x2xi32>) {
   %values, %indices = mhlo.topk(%0, k = 2) : tensor<4x8xf32> -> (tensor<4x2xf32>, tensor<4x2xi32>)
   return %values, %indices : tensor<4x2xf32>, tensor<4x2xi32>
 }
+// -----
+// RUN: gshard-opt print %s
+// The arc tangent of complex numbers is -i atanh(i z), as XLA has it.
+// CHECK: %complex = c64[4] complex(%negate, %real)
+// CHECK: %atanh = c64[4] atanh(%complex)
+// CHECK: ROOT %complex.1 = c64[4] complex(%imag.1, %negate.1)
+module @complex_atan {
+  func.func public @main(%z: tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>> {
+    %0 = chlo.atan %z : tensor<4xcomplex<f32>> -> tensor<4xcomplex<f32>>
+    return %0 : tensor<4xcomplex<f32>>
+  }
+}
