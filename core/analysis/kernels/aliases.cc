@@ -6,11 +6,14 @@
 
 namespace gshard {
 
-bool MovesUnitDims(const Instruction& x) {
-  if (x.opcode() != Opcode::kTranspose) return false;
+bool MovesNothing(const Instruction& x) {
+  const bool repeats = x.opcode() == Opcode::kBroadcast;
+  if (!repeats && x.opcode() != Opcode::kTranspose) return false;
+  const Shape* operand = x.operand(0)->shape();
+  if (operand->element_count() != x.shape()->element_count()) return false;
   int64_t last = -1;
   for (const int64_t dim : x.attributes<DimensionsAttributes>().dimensions) {
-    if (x.operand(0)->shape()->dim(dim) == 1) continue;
+    if ((repeats ? x.shape() : operand)->dim(dim) == 1) continue;
     if (dim < last) return false;
     last = dim;
   }
@@ -19,7 +22,7 @@ bool MovesUnitDims(const Instruction& x) {
 
 bool IsAlias(const Instruction* x, bool is_compiled) {
   return x->opcode() == Opcode::kReshape || x->opcode() == Opcode::kBitcast ||
-         (!is_compiled && (x->opcode() == Opcode::kCopy || MovesUnitDims(*x)));
+         (!is_compiled && (x->opcode() == Opcode::kCopy || MovesNothing(*x)));
 }
 
 }  // namespace gshard

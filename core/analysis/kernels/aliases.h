@@ -7,12 +7,13 @@ namespace gshard {
 
 class Instruction;
 
-// A transpose that moves dims of size 1 only: each element stays in its row-major place.
-bool MovesUnitDims(const Instruction& x);
+// A transpose that moves dims of size 1 only, or a broadcast that adds such dims only, or none: each
+// element stays in its row-major place.
+bool MovesNothing(const Instruction& x);
 
 // True if `x` is its operand under another name: reshapes, bitcasts, and, unless a compiler wrote
-// them, copies and transposes of dims of size 1 (other copies are constraints or identities, which
-// compilers drop; they make those that they need).
+// them, copies and what MovesNothing (other copies are constraints or identities, which compilers
+// drop; they make those that they need).
 bool IsAlias(const Instruction* x, bool is_compiled);
 
 }  // namespace gshard

@@ -206,7 +206,7 @@ class GraphBuilder {
     }
     // A compiler turns reshapes that move nothing into bitcasts, and drops copies that it did not
     // make.
-    if (x->opcode() == Opcode::kReshape || x->opcode() == Opcode::kCopy || MovesUnitDims(*x)) {
+    if (x->opcode() == Opcode::kReshape || x->opcode() == Opcode::kCopy || MovesNothing(*x)) {
       return !options_.is_scheduled;
     }
     if (x->opcode() == Opcode::kCustomCall) {

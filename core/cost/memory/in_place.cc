@@ -18,7 +18,7 @@ enum Reading : uint8_t { kSameIndex = 1, kSliced = 2, kOtherwise = 4 };
 // Is element i of the result of elements i of the operands?
 bool KeepsPlaces(const Instruction* x) {
   const Opcode opcode = x->opcode();
-  return IsElementwise(opcode) || KeepsOrder(opcode) || opcode == Opcode::kMap || MovesUnitDims(*x);
+  return IsElementwise(opcode) || KeepsOrder(opcode) || opcode == Opcode::kMap || MovesNothing(*x);
 }
 
 // Walks a kernel from its root, noting how each value is read.
