@@ -190,8 +190,8 @@ constexpr Copied kCopied[] = {
     {HasNoBreakSpaces, "text with no-break spaces, as web pages have them",
      "make them blanks: sed 's/\\xc2\\xa0/ /g' FILE | gshard-opt print -"},
     {IsEscapedForHtml, "text with &lt; and &gt;, as the sources of web pages have it",
-     "write the characters: sed 's/&lt;/</g;s/&gt;/>/g;s/&quot;/\"/g;s/&amp;/\\&/g' FILE | gshard-opt "
-     "print -"},
+     "write the characters: sed 's/&lt;/</g;s/&gt;/>/g;s/&quot;/\"/g;s/&amp;/\\&/g' FILE | "
+     "gshard-opt print -"},
     {IsBase64, "in base64", "decode it: base64 -d FILE | gshard-opt print -"},
     {IsMiddleOfStableHlo, "the middle of a StableHLO program, without its beginning",
      "copy it from 'module @' on"},

@@ -229,9 +229,9 @@ Expected<std::shared_ptr<const SourceText>> SelectModuleText(
   const Section* chosen = sections.empty() ? nullptr : sections.data();
   if (!name.empty()) {
     if (IsCalledTwice(sections, name)) {
-      return fail(0, "E-INPUT-005", fmt::format("several modules of this text are called '{}'", name),
-                  fmt::format("choose one by its place, --module #2, of {}",
-                              Listed(*source, sections)));
+      return fail(
+          0, "E-INPUT-005", fmt::format("several modules of this text are called '{}'", name),
+          fmt::format("choose one by its place, --module #2, of {}", Listed(*source, sections)));
     }
     chosen = Find(sections, name);
     if (chosen == nullptr) {

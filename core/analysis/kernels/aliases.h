@@ -7,8 +7,8 @@ namespace gshard {
 
 class Instruction;
 
-// A transpose that moves dims of size 1 only, or a broadcast that adds such dims only, or none: each
-// element stays in its row-major place.
+// A transpose that moves dims of size 1 only, or a broadcast that adds such dims only, or none:
+// each element stays in its row-major place.
 bool MovesNothing(const Instruction& x);
 
 // True if `x` is its operand under another name: reshapes, bitcasts, and, unless a compiler wrote
