@@ -51,9 +51,8 @@ bool ConvertComplexAtan(Importer& in, const Operation& op) {
   Builder builder = in.BuilderFor(op);
   const auto unary = [&](Opcode opcode, Instruction* x) { return builder.Add(opcode, {x}); };
   Instruction* z = in.Operand(op, 0);
-  Instruction* turned =
-      builder.Binary(Opcode::kComplex, unary(Opcode::kNegate, unary(Opcode::kImag, z)),
-                     unary(Opcode::kReal, z));
+  Instruction* turned = builder.Binary(
+      Opcode::kComplex, unary(Opcode::kNegate, unary(Opcode::kImag, z)), unary(Opcode::kReal, z));
   Instruction* const operands[] = {turned};
   Instruction* y = builder.Add(Opcode::kAtanh, operands, MathAttributes{});
   return in.Define(op, 0,
