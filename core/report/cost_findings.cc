@@ -111,11 +111,19 @@ class FindingList {
     const ModuleHeader& header = module_.header();
     if (!header.input_output_alias.empty() || !header.buffer_donor.empty()) return;
     const MemoryReport& memory = report_.memory;
-    const double saved = static_cast<double>(std::min(memory.output_bytes, memory.argument_bytes));
+    std::string fix = Tried({AdviceKind::kDonation});
+    int64_t outputs = memory.output_bytes;
+    if (fix.empty()) {  // of outputs that are made after the peak it would spare nothing
+      outputs = 0;
+      for (const LiveBuffer& buffer : memory.at_peak) {
+        if (buffer.kind == BufferClass::kOutput) outputs += buffer.bytes;
+      }
+    }
+    const double saved = static_cast<double>(std::min(outputs, memory.argument_bytes));
     findings_.push_back(
-        {fmt::format("No argument is donated: outputs take another {}", Bytes(memory.output_bytes)),
+        {fmt::format("No argument is donated: outputs take another {}", Bytes(outputs)),
          "A step that returns new parameters and optimizer state beside the old ones holds both.",
-         Tried({AdviceKind::kDonation}), "memory", "", MemoryWeight(saved) * 0.5});
+         std::move(fix), "memory", "", MemoryWeight(saved) * 0.5});
   }
 
   void AddRematerializations() {

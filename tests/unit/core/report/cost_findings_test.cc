@@ -45,6 +45,22 @@ TEST_CASE("Copies along a free axis come with the annotation that cuts them", "[
         "`cut x`: a step of 500.00 ms in place of 1.00 s, a peak of 512 B in place of 1000.0 B.");
 }
 
+TEST_CASE("Outputs beside arguments count where they are alive at the peak", "[findings]") {
+  auto module = Parsed(kProgram);
+  CostReport report = ReportOf(*module);
+  report.memory.argument_bytes = report.memory.output_bytes = 500;
+  CHECK(WorstFindings(*module, report, nullptr, {}).empty());  // made after the peak
+  const Instruction* y = Named(*module, "y");
+  report.memory.at_peak.push_back({y, 0, y->shape(), 200, BufferClass::kOutput});
+  auto findings = WorstFindings(*module, report, nullptr, {});
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].title == "No argument is donated: outputs take another 200 B");
+  // Donation may make room for other values: so it was found where it was tried.
+  const std::vector<TriedAdvice> advice = {{AdviceKind::kDonation, "donate x", "x", 1, 500}};
+  CHECK(WorstFindings(*module, report, nullptr, advice)[0].title ==
+        "No argument is donated: outputs take another 500 B");
+}
+
 TEST_CASE("What does not fit comes first", "[findings]") {
   auto module = Parsed(kProgram);
   CostReport report = ReportOf(*module);
