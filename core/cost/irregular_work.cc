@@ -7,6 +7,8 @@
 #include <cmath>
 #include <initializer_list>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "ir/computation.h"
 #include "ir/metadata.h"
@@ -71,6 +73,37 @@ Factorisation FactorisationOf(const Instruction& x) {
   if (is({"getrf"}) || target == "LuDecomposition") return Factorisation::kLu;
   if (is({"syev", "heev"}) || target == "Eigh") return Factorisation::kEigen;
   return Factorisation::kNone;
+}
+
+using ResultAndArgument = std::pair<const Instruction*, const Instruction*>;
+
+// Results and the donated arguments whose memory they are given back in: an argument without a
+// result of its own has the first of its size.
+std::vector<ResultAndArgument> DonatedResults(const Module& module) {
+  const Computation& entry = *module.entry();
+  std::vector<const Instruction*> results = {entry.root()};
+  if (entry.root()->opcode() == Opcode::kTuple) {
+    results.assign(entry.root()->operands().begin(), entry.root()->operands().end());
+  }
+  std::vector<ResultAndArgument> found;
+  for (const ModuleHeader::Alias& alias : module.header().input_output_alias) {
+    if (!alias.parameter_index.empty() || alias.output_index.size() > 1) continue;
+    const size_t index = alias.output_index.empty() ? 0 : static_cast<size_t>(alias.output_index[0]);
+    if (index >= results.size() || results[index] == nullptr) continue;
+    found.emplace_back(results[index], entry.parameter(alias.parameter));
+    results[index] = nullptr;
+  }
+  for (const ModuleHeader::Donor& donor : module.header().buffer_donor) {
+    if (!donor.index.empty()) continue;
+    const Instruction* argument = entry.parameter(donor.parameter);
+    auto result = std::ranges::find_if(results, [&](const Instruction* x) {
+      return x != nullptr && x->shape()->byte_size() == argument->shape()->byte_size();
+    });
+    if (result == results.end()) continue;
+    found.emplace_back(*result, argument);
+    *result = nullptr;
+  }
+  return found;
 }
 
 }  // namespace
@@ -176,6 +209,24 @@ double KeptArgumentBytes(const Instruction* x) {
     return 0;
   }
   return static_cast<double>(x->shape()->byte_size());
+}
+
+double CopiedResultBytes(const Instruction* loop) {
+  const Instruction* init = loop->operand(0);
+  if (loop->parent() != loop->parent()->module().entry() || init->opcode() != Opcode::kTuple) {
+    return 0;
+  }
+  double bytes = 0;
+  for (const auto& [result, argument] : DonatedResults(loop->parent()->module())) {
+    if (result->opcode() != Opcode::kGetTupleElement || result->operand(0) != loop) continue;
+    const int64_t element = result->attributes<GetTupleElementAttributes>().index;
+    const bool reads = std::ranges::find(init->operands(), argument) != init->operands().end();
+    // What starts as the argument is in its memory.
+    if (reads && init->operand(element) != argument) {
+      bytes += static_cast<double>(argument->shape()->byte_size());
+    }
+  }
+  return bytes;
 }
 
 double IndexedSlices(const Instruction& instruction) {

@@ -53,6 +53,11 @@ double FactorisationCycles(const Instruction& x);
 // updated in place, or carried through a loop that changes it, it is copied.
 double KeptArgumentBytes(const Instruction* x);
 
+// Bytes of what a loop of the entry makes to be given back in the memory of donated arguments that
+// the loop reads beside it, as a scan over layers reads the old cache and stacks the new one: they
+// are copied there behind the loop.
+double CopiedResultBytes(const Instruction* loop);
+
 // Returns the number of slices that a gather or scatter moves; 0 of other instructions.
 double IndexedSlices(const Instruction& instruction);
 

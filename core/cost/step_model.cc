@@ -256,22 +256,24 @@ class StepBuilder {
 
   // Arguments that the caller keeps are copied before a loop that changes them.
   Needs CopiesOfKeptArguments(const Instruction* loop) {
-    Needs copies;
+    double bytes = 0;
     const Instruction* init = loop->operand(0);
     const Instruction* root = loop->called(1)->root();
-    if (model_.is_compiled_ || init->opcode() != Opcode::kTuple ||
-        root->opcode() != Opcode::kTuple) {
-      return copies;
+    if (init->opcode() != Opcode::kTuple || root->opcode() != Opcode::kTuple) return {};
+    for (int64_t i = 0; i < std::min(init->operand_count(), root->operand_count()); ++i) {
+      if (CarriedElement(root->operand(i)) != i) bytes += KeptArgumentBytes(init->operand(i));
     }
+    return AddCopies(loop, bytes);
+  }
+
+  // A kernel that copies `bytes` beside the loop; compilers write theirs themselves.
+  Needs AddCopies(const Instruction* loop, double bytes) {
+    Needs copies;
+    if (model_.is_compiled_ || bytes == 0) return copies;
     KernelWork work;
     work.work_class = WorkClass::kMovement;
     work.main = loop;
-    for (int64_t i = 0; i < std::min(init->operand_count(), root->operand_count()); ++i) {
-      if (CarriedElement(root->operand(i)) != i) {
-        work.bytes += 2 * KeptArgumentBytes(init->operand(i));
-      }
-    }
-    if (work.bytes == 0) return copies;
+    work.bytes = 2 * bytes;
     copies.push_back(AddNode(loop, StepNode::Kind::kKernel));
     StepNode& step = cost_.steps.back();
     step.work = work;
@@ -307,6 +309,7 @@ class StepBuilder {
     WaitFor(node, NeedsOfOperands(x));
     WaitFor(node, copies);
     SetNeeds(x, node);
+    for (const int32_t copy : AddCopies(x, CopiedResultBytes(x))) WaitFor(copy, {node});
   }
 
   void AddConditional(const Instruction* x) {
