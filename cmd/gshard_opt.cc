@@ -260,7 +260,7 @@ int RunRemat(Flags& flags) {
   const Expected<Chip> chip = ReadChip(flags.chip);
   if (!chip) return ReportError(chip.error());
   options.memory = MemoryOptionsOf(*chip);
-  options.rounds_operands = chip->RoundsDotOperands();
+  options.cleanup = CleanupOf(*chip);
   RematRecord record;
   options.record = &record;
   RematStats stats;

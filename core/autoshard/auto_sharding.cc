@@ -177,7 +177,7 @@ class AutoSharding {
       FitOptions fit;
       fit.limit_bytes = options_.limit_bytes;
       fit.memory = MemoryOptionsOf(options_.pricing.chip);
-      fit.rounds_operands = options_.pricing.chip.RoundsDotOperands();
+      fit.cleanup = CleanupOf(options_.pricing.chip);
       if (auto done = FitToMemory(**module, context, fit); !done) return Fail(done.error());
       text = PrintModule(**module);
     }

@@ -12,7 +12,9 @@
 #include "core/transforms/cse.h"
 #include "core/transforms/forward_tuple_elements.h"
 #include "core/transforms/inline_calls.h"
-#include "core/transforms/rounded_operands.h"
+#include "core/transforms/tpu/multiplied_dots.h"
+#include "core/transforms/tpu/rounded_operands.h"
+#include "core/transforms/tpu/sunk_broadcasts.h"
 #include "ir/compiled_text.h"
 #include "ir/traversal.h"
 
@@ -61,7 +63,7 @@ Expected<void> Partition(DeviceProgram& program, const DeviceProgramOptions& opt
 
 Expected<void> CleanAndTell(DeviceProgram& program, const Chip& chip, CostOptions& options) {
   options.useful_flops = program.useful_flops;
-  return CleanForCost(*program.module, chip.RoundsDotOperands());
+  return CleanForCost(*program.module, CleanupOf(chip));
 }
 
 }  // namespace
@@ -101,7 +103,13 @@ Expected<StepFigures> PriceProgram(DeviceProgram program, const Chip& chip, Cost
   return EstimateStep(*program.module, chip, options);
 }
 
-Expected<void> CleanForCost(Module& module, bool rounds_operands) {
+Cleanup CleanupOf(const Chip& chip) {
+  return {.rounds_operands = chip.RoundsDotOperands(),
+          .sinks_broadcasts = chip.compiler == Chip::Compiler::kTpu,
+          .multiplies_dots = chip.compiler == Chip::Compiler::kTpu};
+}
+
+Expected<void> CleanForCost(Module& module, const Cleanup& cleanup) {
   if (IsCompiled(module)) return {};
   if (CheckInlinedSize(module)) {
     if (auto inlined = InlineCalls(module); !inlined) return Fail(std::move(inlined.error()));
@@ -109,7 +117,9 @@ Expected<void> CleanForCost(Module& module, bool rounds_operands) {
   ForwardTupleElements(module);
   RemoveDeadCode(module);
   MergeEqualLoopState(module);
-  if (rounds_operands) RoundOperands(module);
+  if (cleanup.multiplies_dots) MultiplyDots(module);
+  if (cleanup.sinks_broadcasts) SinkBroadcasts(module);
+  if (cleanup.rounds_operands) RoundOperands(module);
   return {};
 }
 

@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "core/analysis/partitioned.h"
-#include "core/estimate/device_program.h"
 #include "core/remat/loop_residuals.h"
 #include "core/spmd/per_device_module.h"
 #include "core/transforms/forward_tuple_elements.h"
@@ -27,7 +26,7 @@ Expected<int64_t> PeakOnOneDevice(const Module& module, const PropagationOptions
   way.propagation = propagation;
   Expected<DeviceProgram> program = MakeDeviceProgram(module.Clone(), way);
   if (!program) return Fail(std::move(program.error()));
-  if (auto cleaned = CleanForCost(*program->module, options.rounds_operands); !cleaned)
+  if (auto cleaned = CleanForCost(*program->module, options.cleanup); !cleaned)
     return Fail(cleaned.error());
   return PeakBytes(*program->module, options.memory);
 }

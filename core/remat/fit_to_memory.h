@@ -3,6 +3,7 @@
 #ifndef GSHARD_CORE_REMAT_FIT_TO_MEMORY_H_
 #define GSHARD_CORE_REMAT_FIT_TO_MEMORY_H_
 
+#include "core/estimate/device_program.h"
 #include "core/pass.h"
 #include "core/remat/remat_record.h"
 #include "core/remat/rematerialization.h"
@@ -12,7 +13,7 @@ namespace gshard {
 struct FitOptions {
   int64_t limit_bytes = 0;        // per device
   MemoryOptions memory;           // MemoryOptionsOf the chip
-  bool rounds_operands = false;   // RoundsDotOperands of the chip
+  Cleanup cleanup;                // CleanupOf the chip
   int64_t num_partitions = 0;     // 0: as the module says
   RematRecord* record = nullptr;  // learns which values are computed again or kept; may be null
 };

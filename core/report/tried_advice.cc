@@ -200,7 +200,7 @@ class AdviceTrials {
     FitOptions fit;
     fit.limit_bytes = priced_.report.memory.limit_bytes;
     fit.memory = MemoryOptionsOf(priced_.chip, priced_.cost);
-    fit.rounds_operands = priced_.chip.RoundsDotOperands();
+    fit.cleanup = CleanupOf(priced_.chip);
     fit.num_partitions = priced_.program.num_partitions;
     Try(AdviceKind::kRecomputation,
         fmt::format("`gshard-opt remat IN --limit {} --chip {}`", LimitFlag(fit.limit_bytes),

@@ -25,7 +25,7 @@
 #include "core/remat/fit_to_memory.h"
 #include "core/spmd/expansion.h"
 #include "core/spmd/per_device_module.h"
-#include "core/transforms/rounded_operands.h"
+#include "core/transforms/tpu/rounded_operands.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/stablehlo/reader.h"
@@ -211,7 +211,7 @@ void CheckReports(const std::string& input) {
     CheckError(finding.diagnostic, "check", input);
   }
   const auto chip = gshard::BuiltInChip("tpu-v4");
-  if (!chip || !gshard::CleanForCost(*module, chip->RoundsDotOperands())) return;
+  if (!chip || !gshard::CleanForCost(*module, gshard::CleanupOf(*chip))) return;
   const auto report = gshard::EstimateCost(*module, *chip);
   if (!report) return CheckError(report.error(), "cost", input);
   Require(report->memory.peak_bytes >= 0, "cost", "a negative peak", input);

@@ -12,7 +12,7 @@ namespace gshard {
 namespace {
 
 // Is `local` the tile (rounded up) of `tensor`? A TPU's compiler makes bf16 of f32
-// (core/transforms/rounded_operands.h).
+// (core/transforms/tpu/rounded_operands.h).
 bool IsTileOf(const Shape* local, const GlobalTensors::Tensor& tensor) {
   const DType type = tensor.shape->dtype();
   const bool is_rounded = local->dtype() == DType::kBF16 && type == DType::kF32;

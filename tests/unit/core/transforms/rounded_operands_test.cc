@@ -1,4 +1,4 @@
-#include "core/transforms/rounded_operands.h"
+#include "core/transforms/tpu/rounded_operands.h"
 
 #include "ir/traversal.h"
 #include "tests/unit/core/propagation/propagated.h"
@@ -52,6 +52,12 @@ ENTRY e {
   loop = (s32[], f32[8,64], f32[4,64,64]) while(init), condition=more, body=body
   ROOT r = f32[8,64] get-tuple-element(loop), index=1
 })";
+}
+
+TEST_CASE("an algorithm may round, too", "[rounding]") {
+  CHECK(Has(Rounded(Layers("", ", algorithm=dot_bf16_bf16_f32")), "bf16[4,64,64] convert("));
+  auto exact = Parsed(Layers("", ", algorithm=dot_f32_f32_f32"));
+  CHECK_FALSE(RoundOperands(*exact));
 }
 
 TEST_CASE("what only products read is rounded where it is made", "[rounding]") {

@@ -13,8 +13,8 @@
 // outermost loop or conditional around it, and a loop that stacks values for a later one stacks
 // bf16. Programs compiled for v5p have each of these (docs/cost.md). The casts made here have the
 // frontend attribute gshard.rounding: kernels are cut as if they were not there.
-#ifndef GSHARD_CORE_TRANSFORMS_ROUNDED_OPERANDS_H_
-#define GSHARD_CORE_TRANSFORMS_ROUNDED_OPERANDS_H_
+#ifndef GSHARD_CORE_TRANSFORMS_TPU_ROUNDED_OPERANDS_H_
+#define GSHARD_CORE_TRANSFORMS_TPU_ROUNDED_OPERANDS_H_
 
 #include "ir/module.h"
 
@@ -28,4 +28,4 @@ bool RoundOperands(Module& module);
 
 }  // namespace gshard
 
-#endif  // GSHARD_CORE_TRANSFORMS_ROUNDED_OPERANDS_H_
+#endif  // GSHARD_CORE_TRANSFORMS_TPU_ROUNDED_OPERANDS_H_

@@ -2,7 +2,7 @@
 // bits, and is it rounded in the end? Both flow from readers to what they read. See
 // rounded_operands.h.
 
-#include "core/transforms/rounded_operands.h"
+#include "core/transforms/tpu/rounded_operands.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -25,12 +25,13 @@ bool IsCast(const Instruction* x) {
   return x->opcode() == Opcode::kConvert && x->shape()->dtype() == DType::kBF16;
 }
 
-// Converts to bf16, and products at DEFAULT precision.
+// Converts to bf16, and products at DEFAULT precision or of an algorithm that says so, as those of
+// jax.nn.dot_product_attention.
 bool RoundsOperands(const Instruction* x) {
   std::span<const Precision> precision;
   if (x->opcode() == Opcode::kDot) {
     const auto& attributes = x->attributes<DotAttributes>();
-    if (!attributes.algorithm.empty()) return false;
+    if (!attributes.algorithm.empty()) return attributes.algorithm == "dot_bf16_bf16_f32";
     precision = attributes.precision;
   } else if (x->opcode() == Opcode::kConvolution) {
     precision = x->attributes<ConvolutionAttributes>().precision;
