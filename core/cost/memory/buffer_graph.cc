@@ -169,6 +169,8 @@ class GraphBuilder {
       case Opcode::kCall:
       case Opcode::kConditional:
         return AppendCall(x);
+      case Opcode::kFusion:
+        return AppendFusion(x);
       case Opcode::kAllGatherStart:
       case Opcode::kCollectivePermuteStart:
       case Opcode::kAsyncStart:
@@ -242,6 +244,25 @@ class GraphBuilder {
       uint32_t same = CommonSource(x, i, /*unchanged=*/true);
       if (same != kNone) {
         leaves_.push_back(same);
+      } else {
+        AddNew(x, static_cast<int64_t>(i), shapes[i]);
+      }
+    }
+  }
+
+  // Results that a compiler has in the memory of one operand are one.
+  void AppendFusion(const Instruction* x) {
+    const auto& aliasing = x->attributes<FusionAttributes>().output_to_operand_aliasing;
+    if (aliasing.empty()) return AddNewFrom(x, 0);
+    const size_t first = leaves_.size();
+    const std::vector<const Shape*> shapes = LeafShapes(x->shape());
+    std::vector<const Instruction*> operands;
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      operands.push_back(AliasedOperand(x, aliasing, static_cast<int64_t>(i)));
+      const auto same = std::ranges::find(operands, operands.back());
+      const auto leaf = static_cast<size_t>(same - operands.begin());
+      if (operands.back() != nullptr && leaf < i) {
+        leaves_.push_back(leaves_[first + leaf]);
       } else {
         AddNew(x, static_cast<int64_t>(i), shapes[i]);
       }
@@ -426,7 +447,9 @@ class GraphBuilder {
         if (source != kNone) offer(source);
       } else {
         OfferInputs(x, buffer.leaf, [&](uint32_t candidate) {
-          if (!IsOneOfSeveral(graph_.buffers[candidate].owner)) offer(candidate);
+          if (IsToldInPlace(x, buffer.leaf) || !IsOneOfSeveral(graph_.buffers[candidate].owner)) {
+            offer(candidate);
+          }
         });
       }
     }
@@ -462,6 +485,13 @@ class GraphBuilder {
       added.parameter_leaves.push_back(place);
     }
     return home;
+  }
+
+  // Does a compiler's text say in whose memory the result is?
+  static bool IsToldInPlace(const Instruction* x, uint32_t leaf) {
+    if (x->opcode() != Opcode::kFusion) return false;
+    const auto& aliasing = x->attributes<FusionAttributes>().output_to_operand_aliasing;
+    return !aliasing.empty() && AliasedOperand(x, aliasing, leaf) != nullptr;
   }
 
   // On TPUs, is x one of the results of a kernel that has several? Nothing is computed in place of
