@@ -78,7 +78,8 @@ Problem CheckAliases(const ModuleHeader& header, const Computation& entry) {
                                             alias.parameter_index, input)) {
       return problem;
     }
-    if (output->byte_size() != input->byte_size()) {
+    // XLA's compiler for TPUs pairs what takes as many tiles: f32[16] and f32[64], one each.
+    if (!header.is_scheduled && output->byte_size() != input->byte_size()) {
       return "input_output_alias pairs output " + IndexText(alias.output_index) + ", " +
              ToString(output, false) + ", with parameter " + std::to_string(alias.parameter) + " " +
              IndexText(alias.parameter_index) + ", " + ToString(input, false) +
