@@ -1,12 +1,14 @@
 #include "core/pipeline/pipeline.h"
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "core/analysis/meshes.h"
 #include "core/cost/op_cost.h"
+#include "core/pipeline/accumulated_parts.h"
 #include "core/pipeline/emit/emission.h"
 #include "core/pipeline/emit/pass_values.h"
 #include "core/pipeline/emit/stages.h"
@@ -387,40 +389,37 @@ void MakeTimeline(PipelinePlan& plan, const StageGraph& stages, const LayerGraph
   }
 }
 
-}  // namespace
-
-Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& given,
-                                      const PassTimes* times) {
+// A step whose batch is known, and whose loops over parts of it stay as they are.
+Expected<PipelinePlan> PipelineStep(Module& module, const BatchDims& batch,
+                                    const PipelineOptions& given, const PassTimes* times) {
   PipelinePlan plan;
   plan.options = given;
   const PipelineOptions& options = plan.options;
-  TakeResultApart(module);
-  Expected<BatchDims> batch = FindBatch(module, options);
-  if (!batch) return Fail(std::move(batch.error()));
-  plan.batch = batch->size;
+  plan.batch = batch.size;
   const int64_t devices = DevicesOf(module);
   if (Expected<void> ok = RefuseDeviceSubsets(module, devices); !ok) return Fail(ok.error());
   const Updates updates = FindUpdates(module);
   TakeBarriers(module, plan.options.remat);
-  const auto write_out = WriteOutLoops(module, *batch, options.microbatches, devices);
+  const auto write_out = WriteOutLoops(module, batch, options.microbatches, devices);
   if (!write_out) return Fail(write_out.error());
   const Expected<ManualRegions> regions = HideRegions(module, devices);
   if (!regions) return Fail(regions.error());
   const Mesh* mesh = NamedMesh(module);
   auto annotations = TakeAnnotations(module);
-  const int64_t shards = ShardsOf(module, *batch, annotations);
-  const std::string batch_text = BatchText(module, *batch, annotations);
+  const int64_t shards = ShardsOf(module, batch, annotations);
+  const std::string batch_text = BatchText(module, batch, annotations);
   const ModuleHeader header = module.header();
   Expected<SplitProgram> split =
-      SplitBatch(module, *batch, options.microbatches, shards, *regions, *write_out);
+      SplitBatch(module, batch, options.microbatches, shards, *regions, *write_out);
   if (!split) return Fail(std::move(split.error()));
+  if (auto done = CheckPartSums(module); !done) return Fail(std::move(done.error()));
   KeepSignature(module, header);
   TakeTuplesApart(module);
   regions->SeparateConstants(module);
 
-  Expected<AlikeLayers> alike = MakeLayersAlike(module, *batch, updates, options, *regions);
+  Expected<AlikeLayers> alike = MakeLayersAlike(module, batch, updates, options, *regions);
   if (!alike) return Fail(std::move(alike.error()));
-  const Phases phases(module, *batch, alike->entering);
+  const Phases phases(module, batch, alike->entering);
   FindMicrobatchSums(module, phases, plan);
   Expected<LayerGraph> layers =
       LayerGraph::Make(module, phases, updates, options, *regions, alike->own_constants);
@@ -446,7 +445,7 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& giv
   EmissionInputs emission;
   emission.module = &module;
   emission.options = &options;
-  emission.batch = &*batch;
+  emission.batch = &batch;
   emission.split = &*split;
   emission.phases = &phases;
   emission.layers = &*layers;
@@ -466,6 +465,24 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& giv
   RestackRows(module, {&shardings, &emitted->annotations, &emitted->unread});
   Record(module, plan, mesh, batch_text);
   return plan;
+}
+
+}  // namespace
+
+Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& options,
+                                      const PassTimes* times) {
+  TakeResultApart(module);
+  const Expected<BatchDims> batch = FindBatch(module, options);
+  if (!batch) return Fail(batch.error());
+  const std::unique_ptr<Module> merged = MergeAccumulatedParts(module, *batch);
+  if (merged == nullptr) return PipelineStep(module, *batch, options, times);
+  Expected<PipelinePlan> plan = PipelineStep(*merged, *batch, options, times);
+  if (plan) {
+    module = std::move(*merged);
+    return plan;
+  }
+  Expected<PipelinePlan> in_parts = PipelineStep(module, *batch, options, times);
+  return in_parts ? std::move(in_parts) : std::move(plan);
 }
 
 }  // namespace gshard::pipeline

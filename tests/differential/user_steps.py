@@ -249,8 +249,9 @@ def low_rank_adapters():
     return descent_step(loss, placed(adapters, whole), placed(decoder_parameters(False), whole), examples(jnp.int32, BATCH, LENGTH))
 
 
+@step
 def accumulated_gradients():
-    """Not for the pipeliner, whose micro-batches these are."""
+    """A loop over two parts of the batch."""
     def f(p, words):
         def part(total, words):
             return jax.tree.map(lambda a, b: a + b / 2, total, jax.value_and_grad(decoder_loss)(p, words)), None

@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 from tally import Tally
-from user_steps import STEPS, accumulated_gradients
+from user_steps import STEPS
 
 CASES = [("gpipe", 2, 2), ("1f1b", 2, 4), ("zero-bubble", 2, 2), ("interleaved", 2, 4)]
 
@@ -42,12 +42,6 @@ def check(path, schedule, stages, microbatches, work):
     return "" if peak == most else f"gshard-cost has a peak of {peak} bytes, the report {most}"
 
 
-def cases_of(name):
-    if name == "low_rank_adapters_accumulated":  # a loop over parts of the batch is one layer: too few for two chunks a stage
-        return [case for case in CASES if case[0] != "interleaved"]
-    return CASES if name in STEPS else []
-
-
 def check_optimized(path, work):
     device, optimized = (os.path.join(work, name) for name in ("device.hlo", "optimized.hlo"))
     return failure(["gshard-opt", "partition", path, "-o", device], ["gshard-opt", "optimize", device, "-o", optimized],
@@ -57,12 +51,12 @@ def check_optimized(path, work):
 def main():
     tally = Tally()
     with tempfile.TemporaryDirectory() as work:
-        for name, make in {**STEPS, "accumulated_gradients": accumulated_gradients}.items():
+        for name, make in STEPS.items():
             path = os.path.join(work, name + ".mlir")
             with open(path, "w") as out:
                 out.write(make())
             tally.check(f"{name}, optimized", check_optimized(path, work))
-            for schedule, stages, microbatches in cases_of(name):
+            for schedule, stages, microbatches in CASES:
                 tally.check(f"{name}, {schedule}, {stages} x {microbatches}", check(path, schedule, stages, microbatches, work))
     tally.finish()
 
