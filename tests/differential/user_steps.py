@@ -403,6 +403,21 @@ def flax_checkpointed_tensor_parallel():
     return flax_step(FlaxDecoder(True), optax.sgd(1e-2), by_model)
 
 
+class FlaxRecurrent(nn.Module):
+    @nn.compact
+    def __call__(self, words):
+        x = nn.Embed(WORDS, WIDTH)(words)
+        for _ in range(LAYERS):
+            x = x + nn.RNN(nn.OptimizedLSTMCell(WIDTH))(x)
+        return nn.Dense(WORDS)(x)
+
+
+@step
+def flax_recurrent():
+    """The gradients of a cell's four gates are slices of one product."""
+    return flax_step(FlaxRecurrent(), optax.adam(1e-3))
+
+
 def haiku_block(x):
     y = hk.LayerNorm(-1, True, True)(x)
     mask = jnp.tril(jnp.ones((1, 1, LENGTH, LENGTH), bool))

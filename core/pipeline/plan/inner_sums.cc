@@ -155,10 +155,27 @@ class BranchSums {
   bool any_ = false;
 };
 
+// In loops and branches what is made of a sum by moving or cutting its elements becomes a sum of
+// its own: gradients of the gates of a recurrent layer are slices of one product.
+void SumEachPart(Module& module) {
+  RewriteModule(module, [&](Instruction* x, Rewriter& rewriter) -> Instruction* {
+    const bool is_part = x->parent() != module.entry() && x->operand_count() == 1 &&
+                         x->shape()->IsArray() && IsLinear(x) && AddsUp(x->operand(0));
+    if (!is_part) return x;
+    const Instruction* sum = x->operand(0);
+    Instruction* const of_term[] = {sum->operand(0)};
+    Builder& builder = rewriter.builder();
+    return SameCollectiveOn(builder, sum, builder.CloneWith(x, of_term, x->shape()));
+  });
+}
+
 }  // namespace
 
 void MoveSumsOut(Module& module) {
-  if (SeparateSums(module)) BranchSums(module).Lift();
+  if (SeparateSums(module)) {
+    SumEachPart(module);
+    BranchSums(module).Lift();
+  }
   MoveAllReducesOutOfLoops(module);
   // What has left a loop within a branch now ends the branch.
   if (BranchSums(module).Lift()) MoveAllReducesOutOfLoops(module);
