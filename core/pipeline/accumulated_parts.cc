@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <map>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -27,7 +29,8 @@
 namespace gshard::pipeline {
 namespace {
 
-constexpr std::string_view kPartMark = "gshard.dimwise:part:";
+// Followed by how many parts there are, and a colon.
+constexpr std::string_view kPartMark = "gshard.dimwise:part";
 
 bool IsElementOf(const Instruction* x, const Instruction* tuple, int64_t index) {
   return x->opcode() == Opcode::kGetTupleElement && x->operand(0) == tuple &&
@@ -367,7 +370,8 @@ class PartMerger {
 
   Instruction* Marked(Instruction* x) {
     CustomCallAttributes attributes;
-    attributes.target = kPartMark;
+    attributes.target = module_.arena().Copy(
+        std::string_view(fmt::format("{}{}:", kPartMark, size_.to / size_.from)));
     return builder_->Add(Opcode::kCustomCall, {&x, 1}, attributes, x->shape(), {}, "part_sum");
   }
 
@@ -460,10 +464,17 @@ class PartMerger {
 
 bool IsPartMark(const Instruction* x) {
   return x->opcode() == Opcode::kCustomCall &&
-         x->attributes<CustomCallAttributes>().target == kPartMark;
+         x->attributes<CustomCallAttributes>().target.starts_with(kPartMark);
 }
 
-// Is what a part adds linear in sums over examples?
+int64_t PartsOfMark(const Instruction* x) {
+  std::string_view number = x->attributes<CustomCallAttributes>().target.substr(kPartMark.size());
+  int64_t parts = 1;
+  std::from_chars(number.data(), number.data() + number.size(), parts);
+  return parts;
+}
+
+// Is what a part adds linear in sums over examples, and in what each part adds alike?
 class PartSums {
  public:
   explicit PartSums(const Module& module) : has_sum_(module.instruction_limit()) {
@@ -474,17 +485,23 @@ class PartSums {
 
   // The first instruction that is not; null: all are.
   const Instruction* NotLinear(const Instruction* x) {
-    if (!seen_.insert(x).second || IsFilledWith(x, 0.0)) return nullptr;
-    if (!has_sum_[x->id()]) return x;
+    if (!seen_.insert(x).second) return nullptr;
     if (x->opcode() == Opcode::kAllReduce) {
       return Phases::IsSum(x) && !AnyHasSum(x) ? nullptr : x;
     }
     for (const int64_t i : LinearOperands(x)) {
       if (i < 0) return x;
-      if (const Instruction* found = NotLinear(x->operand(i))) return found;
+      const Instruction* operand = x->operand(i);
+      if (!HasSum(operand)) {
+        if (!IsFilledWith(operand, 0.0)) alike_.insert({x, i});
+      } else if (const Instruction* found = NotLinear(operand)) {
+        return found;
+      }
     }
     return nullptr;
   }
+  // Is operand i of `x` something that each part adds, of no examples, such as a decay of weights?
+  bool IsAlike(const Instruction* x, int64_t i) const { return alike_.contains({x, i}); }
 
  private:
   bool HasSum(const Instruction* x) const { return has_sum_[x->id()]; }
@@ -546,6 +563,7 @@ class PartSums {
 
   std::vector<bool> has_sum_;  // by id: it follows from a sum over examples
   std::unordered_set<const Instruction*> seen_;
+  std::set<std::pair<const Instruction*, int64_t>> alike_;
 };
 
 }  // namespace
@@ -566,9 +584,11 @@ std::unique_ptr<Module> MergeAccumulatedParts(const Module& module, const BatchD
 
 Expected<void> CheckPartSums(Module& module) {
   PartSums sums(module);
+  int64_t parts = 1;
   for (const Instruction* x : module.entry()->instructions()) {
     if (!IsPartMark(x)) continue;
-    const Instruction* wrong = sums.NotLinear(x->operand(0));
+    parts = PartsOfMark(x);
+    const Instruction* wrong = sums.NotLinear(x);
     if (wrong == nullptr) continue;
     Diagnostic error = module.ErrorAt(
         wrong, "E-PIPELINE-003",
@@ -576,12 +596,23 @@ Expected<void> CheckPartSums(Module& module) {
                     "examples of a part",
                     wrong->name(), OpcodeName(wrong->opcode())));
     error.hint =
-        "divide sums by what the examples count, and add what they do not change, behind the loop; "
-        "or take a step without it: --microbatches says into how many parts";
+        "divide sums by what the examples count behind the loop; or take a step without it: "
+        "--microbatches says into how many parts";
     return Fail(std::move(error));
   }
-  RewriteModule(module, [](Instruction* x, Rewriter&) -> Instruction* {
-    return IsPartMark(x) ? x->operand(0) : x;
+  RewriteModule(module, [&](Instruction* x, Rewriter& rewriter) -> Instruction* {
+    Builder& builder = rewriter.builder();
+    std::vector<Instruction*> operands(x->operands().begin(), x->operands().end());
+    bool any = false;
+    for (int64_t i = 0; i < x->operand_count(); ++i) {
+      if (!sums.IsAlike(x, i)) continue;
+      Instruction*& operand = operands[static_cast<size_t>(i)];
+      Instruction* times = builder.Scalar(operand->shape()->dtype(), static_cast<double>(parts));
+      operand = builder.Multiply(operand, builder.BroadcastScalar(times, operand->shape()->dims()));
+      any = true;
+    }
+    if (IsPartMark(x)) return operands[0];
+    return any ? builder.CloneWith(x, operands, x->shape()) : x;
   });
   return {};
 }

@@ -22,8 +22,10 @@ namespace gshard::pipeline {
 // examples is known once the batch is split (CheckPartSums). Calls must be inlined.
 std::unique_ptr<Module> MergeAccumulatedParts(const Module& module, const BatchDims& batch);
 
-// Of the program of one micro-batch of a merged step: removes the marks. Errors: E-PIPELINE-003 at
-// what is not linear in sums over examples, such as a mean over the unmasked words of a part.
+// Of the program of one micro-batch of a merged step: removes the marks, and multiplies what each
+// part adds of no examples, such as a decay of weights, by the number of parts. Errors:
+// E-PIPELINE-003 at what is not linear in sums over examples, such as a mean over the unmasked
+// words of a part.
 Expected<void> CheckPartSums(Module& module);
 
 }  // namespace gshard::pipeline
