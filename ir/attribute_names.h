@@ -35,7 +35,7 @@ inline constexpr std::string_view kPipelineAttribute = "gshard.pipeline";
 // --- of instructions
 // Of a collective: what it was inserted for, in words or the name of the instruction that needs it.
 inline constexpr std::string_view kCauseAttribute = "gshard.cause";
-// Of a cast to bf16 that a TPU's compiler is known to put there (core/transforms/rounded_operands.h).
+// Of a cast to bf16 that a TPU's compiler is known to put there (core/transforms/tpu/rounded_operands.h).
 inline constexpr std::string_view kRoundingAttribute = "gshard.rounding";
 // Of an instruction of the backward pass: the instruction whose adjoint it helps to make.
 inline constexpr std::string_view kAdjointOfAttribute = "gshard.adjoint_of";
