@@ -25,17 +25,19 @@ inline constexpr std::string_view kGradientsAttribute = "gshard.gradients";
 // How the program is pipelined, words KEY=VALUE: "stages=8 repeats=1 microbatches=32 schedule=1f1b
 // bubble=0.193989 remat=stage recompute=0.24 imbalance=1.05 useful_flops=1.2e9 executed_flops=1.2e9
 // forward_s=1e-3,1e-3,.. recompute_s=.. backward_s=.. weights_s=.. layers=18 first_layers=0,3,..
-// cuts=gather.1,dot.7,.. batch=93:0:4,94:0:4 microbatch_sums=0". first_layers and cuts are the first
-// layer of each virtual stage, and that layer's first instruction; batch is the parameters that hold
-// examples, each with the dim that counts them and the shards of that dim; microbatch_sums counts
-// those of W-PIPELINE-001. Times are the cost model's, lists by virtual stage (shift: the layers
-// before and after are the first and the last); the rest as in WorkSummary (core/pipeline/work.h).
+// cuts=gather.1,dot.7,.. batch=93:0:4,94:0:4 microbatch_sums=0". first_layers and cuts are the
+// first layer of each virtual stage, and that layer's first instruction; batch is the parameters
+// that hold examples, each with the dim that counts them and the shards of that dim;
+// microbatch_sums counts those of W-PIPELINE-001. Times are the cost model's, lists by virtual
+// stage (shift: the layers before and after are the first and the last); the rest as in WorkSummary
+// (core/pipeline/work.h).
 inline constexpr std::string_view kPipelineAttribute = "gshard.pipeline";
 
 // --- of instructions
 // Of a collective: what it was inserted for, in words or the name of the instruction that needs it.
 inline constexpr std::string_view kCauseAttribute = "gshard.cause";
-// Of a cast to bf16 that a TPU's compiler is known to put there (core/transforms/tpu/rounded_operands.h).
+// Of a cast to bf16 that a TPU's compiler is known to put there
+// (core/transforms/tpu/rounded_operands.h).
 inline constexpr std::string_view kRoundingAttribute = "gshard.rounding";
 // Of an instruction of the backward pass: the instruction whose adjoint it helps to make.
 inline constexpr std::string_view kAdjointOfAttribute = "gshard.adjoint_of";
@@ -45,7 +47,8 @@ inline constexpr std::string_view kStageAttribute = "gshard.stage";
 // Of what a pass computes: "1 backward", the layer counted from the stage's first, and forward,
 // again (a forward value that the backward pass computes anew) or backward.
 inline constexpr std::string_view kLayerAttribute = "gshard.layer";
-// Of a parameter or result of a partitioned program in StableHLO text: the sharding it is a shard of.
+// Of a parameter or result of a partitioned program in StableHLO text: the sharding it is a shard
+// of.
 inline constexpr std::string_view kShardingAttribute = "gshard.sharding";
 
 }  // namespace gshard
