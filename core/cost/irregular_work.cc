@@ -7,10 +7,11 @@
 #include <cmath>
 #include <initializer_list>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "core/cost/memory/donated_results.h"
 #include "ir/computation.h"
+#include "ir/dims.h"
 #include "ir/metadata.h"
 #include "ir/module.h"
 
@@ -75,35 +76,33 @@ Factorisation FactorisationOf(const Instruction& x) {
   return Factorisation::kNone;
 }
 
-using ResultAndArgument = std::pair<const Instruction*, const Instruction*>;
+// Leaves of values, tuples flattened: whose they are, and their sizes.
+struct Leaves {
+  std::vector<const Instruction*> owners;
+  std::vector<int64_t> bytes;
 
-// Results and the donated arguments whose memory they are given back in: an argument without a
-// result of its own has the first of its size.
-std::vector<ResultAndArgument> DonatedResults(const Module& module) {
-  const Computation& entry = *module.entry();
-  std::vector<const Instruction*> results = {entry.root()};
-  if (entry.root()->opcode() == Opcode::kTuple) {
-    results.assign(entry.root()->operands().begin(), entry.root()->operands().end());
+  void Add(const Instruction* value) {
+    for (const Shape* leaf : LeafShapes(value->shape())) {
+      owners.push_back(value);
+      bytes.push_back(leaf->byte_size());
+    }
   }
-  std::vector<ResultAndArgument> found;
-  for (const ModuleHeader::Alias& alias : module.header().input_output_alias) {
-    if (!alias.parameter_index.empty() || alias.output_index.size() > 1) continue;
-    const size_t index = alias.output_index.empty() ? 0 : static_cast<size_t>(alias.output_index[0]);
-    if (index >= results.size() || results[index] == nullptr) continue;
-    found.emplace_back(results[index], entry.parameter(alias.parameter));
-    results[index] = nullptr;
+};
+
+Leaves ResultsOf(const Computation& entry) {
+  Leaves leaves;
+  if (entry.root()->opcode() != Opcode::kTuple) {
+    leaves.Add(entry.root());
+  } else {
+    for (const Instruction* result : entry.root()->operands()) leaves.Add(result);
   }
-  for (const ModuleHeader::Donor& donor : module.header().buffer_donor) {
-    if (!donor.index.empty()) continue;
-    const Instruction* argument = entry.parameter(donor.parameter);
-    auto result = std::ranges::find_if(results, [&](const Instruction* x) {
-      return x != nullptr && x->shape()->byte_size() == argument->shape()->byte_size();
-    });
-    if (result == results.end()) continue;
-    found.emplace_back(*result, argument);
-    *result = nullptr;
-  }
-  return found;
+  return leaves;
+}
+
+Leaves ArgumentsOf(const Computation& entry) {
+  Leaves leaves;
+  for (int64_t i = 0; i < entry.parameter_count(); ++i) leaves.Add(entry.parameter(i));
+  return leaves;
 }
 
 }  // namespace
@@ -212,13 +211,21 @@ double KeptArgumentBytes(const Instruction* x) {
 }
 
 double CopiedResultBytes(const Instruction* loop) {
+  const Module& module = loop->parent()->module();
+  const Computation& entry = *module.entry();
+  const ModuleHeader& header = module.header();
   const Instruction* init = loop->operand(0);
-  if (loop->parent() != loop->parent()->module().entry() || init->opcode() != Opcode::kTuple) {
-    return 0;
-  }
+  const bool is_donated = !header.input_output_alias.empty() || !header.buffer_donor.empty();
+  if (loop->parent() != &entry || init->opcode() != Opcode::kTuple || !is_donated) return 0;
+  const Leaves results = ResultsOf(entry), arguments = ArgumentsOf(entry);
+  const std::vector<int32_t> argument_of =
+      ArgumentsOfResults(module, results.bytes, arguments.bytes);
   double bytes = 0;
-  for (const auto& [result, argument] : DonatedResults(loop->parent()->module())) {
+  for (size_t i = 0; i < argument_of.size(); ++i) {
+    const Instruction* result = results.owners[i];
+    if (argument_of[i] < 0 || !result->shape()->IsArray()) continue;
     if (result->opcode() != Opcode::kGetTupleElement || result->operand(0) != loop) continue;
+    const Instruction* argument = arguments.owners[static_cast<size_t>(argument_of[i])];
     const int64_t element = result->attributes<GetTupleElementAttributes>().index;
     const bool reads = std::ranges::find(init->operands(), argument) != init->operands().end();
     // What starts as the argument is in its memory.

@@ -105,8 +105,7 @@ Expected<StepFigures> PriceProgram(DeviceProgram program, const Chip& chip, Cost
 
 Cleanup CleanupOf(const Chip& chip) {
   return {.rounds_operands = chip.RoundsDotOperands(),
-          .sinks_broadcasts = chip.compiler == Chip::Compiler::kTpu,
-          .multiplies_dots = chip.compiler == Chip::Compiler::kTpu};
+          .for_tpu = chip.compiler == Chip::Compiler::kTpu};
 }
 
 Expected<void> CleanForCost(Module& module, const Cleanup& cleanup) {
@@ -117,8 +116,10 @@ Expected<void> CleanForCost(Module& module, const Cleanup& cleanup) {
   ForwardTupleElements(module);
   RemoveDeadCode(module);
   MergeEqualLoopState(module);
-  if (cleanup.multiplies_dots) MultiplyDots(module);
-  if (cleanup.sinks_broadcasts) SinkBroadcasts(module);
+  if (cleanup.for_tpu) {
+    MultiplyDots(module);
+    SinkBroadcasts(module);
+  }
   if (cleanup.rounds_operands) RoundOperands(module);
   return {};
 }

@@ -81,16 +81,15 @@ Expected<CostReport> ReportCost(DeviceProgram& program, const Chip& chip, CostOp
 // Prices the program like ReportCost, but without tables. `program` is used up.
 Expected<StepFigures> PriceProgram(DeviceProgram program, const Chip& chip, CostOptions options);
 
-// What XLA's compiler for TPUs does to a program beside what all compilers do.
+// What a chip's compiler does to a program beside what all compilers do.
 struct Cleanup {
-  bool rounds_operands = false;   // core/transforms/tpu/rounded_operands.h
-  bool sinks_broadcasts = false;  // core/transforms/tpu/sunk_broadcasts.h
-  bool multiplies_dots = false;   // core/transforms/tpu/multiplied_dots.h
+  bool rounds_operands = false;  // core/transforms/tpu/rounded_operands.h
+  bool for_tpu = false;          // multiplied_dots.h and sunk_broadcasts.h beside it
 };
 Cleanup CleanupOf(const Chip& chip);
 
 // Cleans `module` up as compilers do before they place buffers: calls are inlined, dead code goes,
-// loops carry equal state once, and what a TPU's compiler does is done (Cleanup). Compiled text (IsCompiled,
+// loops carry equal state once, and `cleanup` is done. Compiled text (IsCompiled,
 // ir/compiled_text.h) stays as it is, and so do calls that would be written out to more than a
 // million instructions. Errors: those of InlineCalls.
 Expected<void> CleanForCost(Module& module, const Cleanup& cleanup);

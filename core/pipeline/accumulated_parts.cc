@@ -18,6 +18,8 @@
 #include "core/pipeline/plan/phases.h"
 #include "core/resize/resize_batch.h"
 #include "core/transforms/algebraic_simplifier.h"
+#include "core/transforms/forward_tuple_elements.h"
+#include "core/transforms/loop_parts.h"
 #include "core/transforms/rewriter.h"
 #include "fmt/format.h"
 #include "ir/builder.h"
@@ -31,11 +33,6 @@ namespace {
 
 // Followed by how many parts there are, and a colon.
 constexpr std::string_view kPartMark = "gshard.dimwise:part";
-
-bool IsElementOf(const Instruction* x, const Instruction* tuple, int64_t index) {
-  return x->opcode() == Opcode::kGetTupleElement && x->operand(0) == tuple &&
-         x->attributes<GetTupleElementAttributes>().index == index;
-}
 
 // The counted loop of an entry, and what its body does with each element of its state.
 class PartLoop {
@@ -75,24 +72,27 @@ class PartLoop {
            SameRest(part, whole) && StartsByTurn(x, 1, part->dim(0));
   }
   bool IsCounter(const Instruction* x) const {
-    return x->opcode() == Opcode::kGetTupleElement && x->operand(0) == body_->parameter(0) &&
-           starts_.contains(x->attributes<GetTupleElementAttributes>().index);
+    const std::optional<int64_t> element = StateElement(x);
+    return element && starts_.contains(*element);
   }
   int64_t KeptElementOf(const Instruction* x) const {
-    if (x->opcode() != Opcode::kGetTupleElement || x->operand(0) != body_->parameter(0)) return -1;
-    const int64_t index = x->attributes<GetTupleElementAttributes>().index;
-    return kind(index) == Kind::kKept ? index : -1;
+    const std::optional<int64_t> element = StateElement(x);
+    return element && kind(*element) == Kind::kKept ? *element : -1;
+  }
+  // i if x is element i of what the body is given.
+  std::optional<int64_t> StateElement(const Instruction* x) const {
+    return ElementOf(x, body_->parameter(0));
   }
 
  private:
   Kind KindOf(int64_t i) {
-    const Instruction *parameter = body_->parameter(0), *result = body_->root()->operand(i);
+    const Instruction* result = body_->root()->operand(i);
     if (FindCounter(i)) return Kind::kCounter;
-    if (IsElementOf(result, parameter, i)) return Kind::kKept;
+    if (StateElement(result) == i) return Kind::kKept;
     std::vector<const Instruction*> reads;
-    for (const Instruction* user : users_.of(parameter)) {
+    for (const Instruction* user : users_.of(body_->parameter(0))) {
       if (user->opcode() != Opcode::kGetTupleElement) return Kind::kOther;
-      if (IsElementOf(user, parameter, i)) reads.push_back(user);
+      if (StateElement(user) == i) reads.push_back(user);
     }
     if (reads.size() != 1) return Kind::kOther;
     return IsStack(result, reads[0]) ? Kind::kStack
@@ -102,11 +102,11 @@ class PartLoop {
 
   // What counts the turns, the loop's own counter or another.
   bool FindCounter(int64_t i) {
-    const Instruction *parameter = body_->parameter(0), *result = body_->root()->operand(i);
+    const Instruction* result = body_->root()->operand(i);
     if (i == counter_.element) {
       starts_[i] = {counter_.start, counter_.step};
     } else if (result->opcode() == Opcode::kAdd && result->shape()->rank() == 0 &&
-               IsElementOf(result->operand(0), parameter, i)) {
+               StateElement(result->operand(0)) == i) {
       const auto start = ConstantScalar(loop_->operand(0)->operand(i));
       const auto step = ConstantScalar(result->operand(1));
       if (start && step) starts_[i] = {*start, *step};
@@ -162,8 +162,8 @@ class PartLoop {
 
   // What an integer scalar of the body is in this turn.
   std::optional<int64_t> Number(const Instruction* x, int64_t turn) const {
-    if (x->opcode() == Opcode::kGetTupleElement && x->operand(0) == body_->parameter(0)) {
-      const auto found = starts_.find(x->attributes<GetTupleElementAttributes>().index);
+    if (const std::optional<int64_t> element = StateElement(x)) {
+      const auto found = starts_.find(*element);
       if (found == starts_.end()) return std::nullopt;
       return found->second.first + turn * found->second.second;
     }
@@ -320,10 +320,7 @@ class PartMerger {
     const auto list = body.instructions();
     for (size_t k = list.size(); k-- > 0;) {
       if (!needed.contains(list[k]) || parts.TakesPart(list[k])) continue;
-      if (list[k]->opcode() == Opcode::kGetTupleElement &&
-          list[k]->operand(0) == body.parameter(0)) {
-        continue;
-      }
+      if (parts.StateElement(list[k])) continue;
       needed.insert(list[k]->operands().begin(), list[k]->operands().end());
     }
     std::vector<Instruction*> ordered;
@@ -338,9 +335,8 @@ class PartMerger {
     const Computation& body = parts.body();
     std::unordered_map<const Instruction*, Instruction*> inner;
     for (Instruction* x : needed) {
-      if (x->opcode() == Opcode::kGetTupleElement && x->operand(0) == body.parameter(0)) {
-        const int64_t index = x->attributes<GetTupleElementAttributes>().index;
-        inner[x] = value_.at(init->operand(index));
+      if (const std::optional<int64_t> element = parts.StateElement(x)) {
+        inner[x] = value_.at(init->operand(*element));
         continue;
       }
       if (parts.TakesPart(x)) {
@@ -574,11 +570,8 @@ std::unique_ptr<Module> MergeAccumulatedParts(const Module& module, const BatchD
   };
   if (std::ranges::none_of(module.entry()->instructions(), is_counted)) return nullptr;
   std::unique_ptr<Module> merged = module.Clone();
-  RewriteModule(*merged, [](Instruction* x, Rewriter&) -> Instruction* {
-    const bool is_known =
-        x->opcode() == Opcode::kGetTupleElement && x->operand(0)->opcode() == Opcode::kTuple;
-    return is_known ? x->operand(0)->operand(x->attributes<GetTupleElementAttributes>().index) : x;
-  });
+  ForwardTupleElements(*merged);
+  RemoveDeadCode(*merged);
   return PartMerger(*merged, batch).Run() ? std::move(merged) : nullptr;
 }
 

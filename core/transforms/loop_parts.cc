@@ -3,18 +3,6 @@
 #include <algorithm>
 
 namespace gshard {
-namespace {
-
-bool IsReadByElement(const Computation& computation, const Instruction* parameter) {
-  return computation.root() != parameter &&
-         std::ranges::all_of(computation.instructions(), [&](const Instruction* x) {
-           return x->opcode() == Opcode::kGetTupleElement ||
-                  std::ranges::find(x->operands(), parameter) == x->operands().end();
-         });
-}
-
-}  // namespace
-
 CallSites::CallSites(const Module& module) {
   for (const Computation* computation : module.computations()) {
     for (const Instruction* x : computation->instructions()) {
@@ -40,9 +28,17 @@ std::optional<LoopParts> PartsOf(Instruction* loop, const CallSites& sites) {
   for (const Instruction* state : {parts.condition_state, parts.body_state, parts.body->root()}) {
     if (state->sharding() != nullptr) return std::nullopt;
   }
-  bool is_plain = IsReadByElement(*parts.condition, parts.condition_state) &&
-                  IsReadByElement(*parts.body, parts.body_state);
+  const bool is_plain = IsReadByElement(parts.condition_state) && IsReadByElement(parts.body_state);
   return is_plain ? std::optional(parts) : std::nullopt;
+}
+
+bool IsReadByElement(const Instruction* tuple) {
+  const Computation& computation = *tuple->parent();
+  return computation.root() != tuple &&
+         std::ranges::all_of(computation.instructions(), [&](const Instruction* x) {
+           return x->opcode() == Opcode::kGetTupleElement ||
+                  std::ranges::find(x->operands(), tuple) == x->operands().end();
+         });
 }
 
 std::optional<int64_t> ElementOf(const Instruction* x, const Instruction* parameter) {

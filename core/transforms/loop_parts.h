@@ -40,6 +40,9 @@ struct LoopParts {
 };
 std::optional<LoopParts> PartsOf(Instruction* loop, const CallSites& sites);
 
+// Does whoever reads `tuple` in its computation read one element of it?
+bool IsReadByElement(const Instruction* tuple);
+
 // i if x is element i of the state `parameter`; else nothing.
 std::optional<int64_t> ElementOf(const Instruction* x, const Instruction* parameter);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/cost/memory/donated_results.h"
 #include "core/cost/memory/fast_values.h"
 #include "core/cost/memory/memory_schedule.h"
 #include "ir/compiled_text.h"
@@ -25,34 +26,10 @@ CalleeFacts FactsOf(const ComputationMemory& analyzed) {
   return facts;
 }
 
-// The leaf that an index into a tuple names, tuples flattened; SIZE_MAX: there is none.
-size_t LeafAt(const Shape* shape, std::span<const int64_t> index) {
-  size_t leaf = 0;
-  for (int64_t i : index) {
-    if (!shape->IsTuple() || i < 0 || i >= static_cast<int64_t>(shape->elements().size()))
-      return SIZE_MAX;
-    leaf += static_cast<size_t>(shape->first_leaf(i));
-    shape = shape->element(i);
-  }
-  return shape->IsTuple() ? SIZE_MAX : leaf;
-}
-
-size_t ParameterLeaf(const Computation& entry, int64_t number, std::span<const int64_t> index) {
-  if (number < 0 || number >= entry.parameter_count()) return SIZE_MAX;
-  size_t leaf = LeafAt(entry.parameter(number)->shape(), index);
-  if (leaf == SIZE_MAX) return SIZE_MAX;
-  for (int64_t k = 0; k < number; ++k)
-    leaf += static_cast<size_t>(entry.parameter(k)->shape()->leaf_count());
-  return leaf;
-}
-
 }  // namespace
 
 ModuleMemory::ModuleMemory(const Module& module, const MemoryOptions& options)
-    : module_(module),
-      options_(options),
-      users_(module),
-      host_(module, users_) {
+    : module_(module), options_(options), users_(module), host_(module, users_) {
   options_.fusion.host = &host_;
   if (options_.fuse_attention && !IsCompiled(module_)) {
     options_.fusion.attention =
@@ -300,37 +277,18 @@ CallContext ModuleMemory::ContextOf(const BufferGraph& graph) const {
   return context;
 }
 
-// Which results share the memory of which arguments: what the header says, and donated arguments
-// without such a result take the first of their size that has no place yet.
 void ModuleMemory::PlaceEntryResults(const BufferGraph& graph, CallContext& context) const {
-  const Computation& entry = *module_.entry();
-  context.parameters.assign(graph.parameter_leaves.size(), Ownership::kPinned);
-  context.root_place.assign(graph.root_leaves.size(), -1);
-  auto place = [&](size_t root, size_t parameter) {
-    context.root_place[root] = static_cast<int32_t>(parameter);
-    context.parameters[parameter] = Ownership::kOwned;
+  const auto bytes_of = [&](const std::vector<uint32_t>& leaves) {
+    std::vector<int64_t> bytes;
+    bytes.reserve(leaves.size());
+    for (const uint32_t buffer : leaves) bytes.push_back(graph.buffers[buffer].bytes);
+    return bytes;
   };
-  const ModuleHeader& header = module_.header();
-  for (const ModuleHeader::Alias& alias : header.input_output_alias) {
-    size_t root = LeafAt(entry.root()->shape(), alias.output_index);
-    size_t parameter = ParameterLeaf(entry, alias.parameter, alias.parameter_index);
-    if (root < graph.root_leaves.size() && parameter < graph.parameter_leaves.size())
-      place(root, parameter);
-  }
-  for (const ModuleHeader::Donor& donor : header.buffer_donor) {
-    size_t parameter = ParameterLeaf(entry, donor.parameter, donor.index);
-    if (parameter >= graph.parameter_leaves.size() ||
-        context.parameters[parameter] == Ownership::kOwned) {
-      continue;
-    }
-    int64_t bytes = graph.buffers[graph.parameter_leaves[parameter]].bytes;
-    for (size_t root = 0; root < graph.root_leaves.size(); ++root) {
-      if (context.root_place[root] >= 0 || graph.buffers[graph.root_leaves[root]].bytes != bytes) {
-        continue;
-      }
-      place(root, parameter);
-      break;
-    }
+  context.parameters.assign(graph.parameter_leaves.size(), Ownership::kPinned);
+  context.root_place =
+      ArgumentsOfResults(module_, bytes_of(graph.root_leaves), bytes_of(graph.parameter_leaves));
+  for (const int32_t argument : context.root_place) {
+    if (argument >= 0) context.parameters[static_cast<size_t>(argument)] = Ownership::kOwned;
   }
 }
 

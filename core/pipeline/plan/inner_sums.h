@@ -13,9 +13,10 @@ namespace gshard::pipeline {
 //   conditional(p, .., ..) of {transpose(all-reduce(g))} and {0}
 //   all-reduce(conditional(p, .., ..) of {transpose(g)} and {0})
 //
-// In loops and branches a slice, transpose or the like of a sum is taken as the sum of slices first.
-// The predicate is the same for all micro-batches, or follows from a sum that is each micro-batch's
-// own. Loops and branches that layers share, and that have such sums, are each layer's afterwards.
+// In loops and branches a slice, transpose or the like of a sum is taken as the sum of slices
+// first. The predicate is the same for all micro-batches, or follows from a sum that is each
+// micro-batch's own. Loops and branches that layers share, and that have such sums, are each
+// layer's afterwards.
 void MoveSumsOut(Module& module);
 
 }  // namespace gshard::pipeline

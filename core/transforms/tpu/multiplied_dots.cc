@@ -52,9 +52,8 @@ Instruction* Multiplied(Instruction* x, Rewriter& rewriter) {
   std::vector<int64_t> sizes;
   for (const int64_t dim : left) sizes.push_back(lhs->shape()->dim(dim));
   const Shape* product = builder.context().Array(type, sizes);
-  Instruction* terms =
-      builder.Binary(Opcode::kMultiply, Spread(builder, lhs, left, rank, product),
-                     Spread(builder, rhs, right, rank, product));
+  Instruction* terms = builder.Binary(Opcode::kMultiply, Spread(builder, lhs, left, rank, product),
+                                      Spread(builder, rhs, right, rank, product));
   std::vector<int64_t> summed(dims.lhs_contracting.size());
   std::iota(summed.begin(), summed.end(), batch_size);
   Instruction* sum = builder.Reduce(terms, builder.Zero(builder.context().Array(type, {})), summed,

@@ -1,7 +1,7 @@
 #include "core/transforms/tpu/sunk_broadcasts.h"
 
-#include <algorithm>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "core/transforms/loop_parts.h"
@@ -13,15 +13,6 @@ namespace {
 bool EnlargesOperand(const Instruction* x) {
   return x->opcode() == Opcode::kBroadcast &&
          x->operand(0)->shape()->element_count() < x->shape()->element_count();
-}
-
-// Does everybody who reads the loop read one element of its state?
-bool IsTakenApart(const Instruction* loop) {
-  if (loop->parent()->root() == loop) return false;
-  return std::ranges::all_of(loop->parent()->instructions(), [&](const Instruction* x) {
-    return x->opcode() == Opcode::kGetTupleElement ||
-           std::ranges::find(x->operands(), loop) == x->operands().end();
-  });
 }
 
 class BroadcastSinker {
@@ -44,7 +35,7 @@ class BroadcastSinker {
 
   void Sink(Instruction* loop, Builder& builder) {
     std::optional<LoopParts> parts = PartsOf(loop, sites_);
-    if (!parts || !IsTakenApart(loop)) return;
+    if (!parts || !IsReadByElement(loop)) return;
     Broadcasts broadcasts;
     std::vector<Instruction*> inits;
     for (int64_t i = 0; i < parts->size(); ++i) {
@@ -91,9 +82,8 @@ bool SinkBroadcasts(Module& module) {
   // Computations come before their callers: an inner loop is given what the next round sinks.
   for (bool has_sunk = true; has_sunk;) {
     BroadcastSinker sinker(module);
-    RewriteModule(module, [&](Instruction* x, Rewriter& rewriter) {
-      return sinker.Visit(x, rewriter);
-    });
+    RewriteLoopCallers(
+        module, [&](Instruction* x, Rewriter& rewriter) { return sinker.Visit(x, rewriter); });
     changed |= has_sunk = sinker.changed();
   }
   return changed;

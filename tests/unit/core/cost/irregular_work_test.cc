@@ -1,4 +1,4 @@
-// Sorts, top-k, gathers and scatters: what they take beyond their bytes.
+// Sorts, top-k, gathers, scatters and copies behind loops: what they take beyond their bytes.
 
 #include "core/cost/irregular_work.h"
 
@@ -135,6 +135,55 @@ ENTRY e {
   ROOT g = f32[4096,8192] gather(table, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,8192}
 })";
   CHECK(StepOf(rows, "tpu-v5e") < 2 * 4096 * 8192 * 8 / chip.hbm_bytes_per_s);
+}
+
+// A loop over layers that reads f32[4,256] of caches, `header` saying what is donated. The new ones
+// are stacked beside them, or written in place of them.
+double CopiedBehindScan(std::string_view header, bool in_place) {
+  auto module = Parsed(fmt::format(R"(HloModule m{}
+condition {{
+  s = (s32[], f32[4,256], f32[4,256]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(4)
+  ROOT less = pred[] compare(i, n), direction=LT
+}}
+body {{
+  s = (s32[], f32[4,256], f32[4,256]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  zero = s32[] constant(0)
+  next = s32[] add(i, one)
+  old = f32[4,256] get-tuple-element(s), index=1
+  made = f32[4,256] get-tuple-element(s), index=2
+  row = f32[1,256] dynamic-slice(old, i, zero), dynamic_slice_sizes={{1,256}}
+  twice = f32[1,256] add(row, row)
+  stack = f32[4,256] dynamic-update-slice({}, twice, i, zero)
+  ROOT r = (s32[], f32[4,256], f32[4,256]) tuple(next, {})
+}}
+ENTRY e {{
+  caches = f32[4,256] parameter(0)
+  start = s32[] constant(0)
+  none = f32[] constant(0)
+  empty = f32[4,256] broadcast(none), dimensions={{}}
+  init = (s32[], f32[4,256], f32[4,256]) tuple(start, caches, empty)
+  loop = (s32[], f32[4,256], f32[4,256]) while(init), condition=condition, body=body
+  ROOT result = f32[4,256] get-tuple-element(loop), index={}
+}}
+)",
+                                   header, in_place ? "old" : "made",
+                                   in_place ? "stack, made" : "old, stack", in_place ? 1 : 2));
+  return CopiedResultBytes(module->entry()->root()->operand(0));
+}
+
+TEST_CASE("What a loop stacks for the memory of a donated argument that it reads is copied there",
+          "[cost]") {
+  const std::string_view donors[] = {", input_output_alias={ {}: (0, {}) }",
+                                     ", buffer_donor={ (0, {}) }"};
+  for (const std::string_view donor : donors) {
+    CHECK(CopiedBehindScan(donor, false) == 4 * 256 * 4);
+    CHECK(CopiedBehindScan(donor, true) == 0);
+  }
+  CHECK(CopiedBehindScan("", false) == 0);
 }
 
 }  // namespace

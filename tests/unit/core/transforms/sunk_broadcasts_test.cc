@@ -49,7 +49,8 @@ ENTRY e {
          given + R"(
   init = (s32[], f32[4,8], pred[4,8]) tuple(zero, x, given)
   loop = (s32[], f32[4,8], pred[4,8]) while(init), condition=more, body=body
-)" + after + "}";
+)" + after +
+         "}";
 }
 
 constexpr char kBroadcast[] = "broadcast(small), dimensions={1}";
