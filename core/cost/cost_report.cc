@@ -366,9 +366,6 @@ MemoryOptions MemoryOptionsOf(const Chip& chip) {
   options.fusion = FusionOptionsOf(chip);
   options.fast_memory_bytes = chip.fast_memory_bytes;
   if (options.fusion.for_tpu) {
-    options.all_reduces_in_place = true;
-    options.host_copies_start_early = true;
-    options.donations_wait = true;
     options.tiling = chip.overlaps_collectives ? Tiling::kTpu : Tiling::kTpuV3;
   }
   if (chip.all_reduce_combine_bytes > 0) options.combine_bytes = chip.all_reduce_combine_bytes;

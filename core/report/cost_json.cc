@@ -191,6 +191,7 @@ std::string CostAsJson(const Module& module, const CostReport& report, size_t to
                      {"argument_bytes", report.memory.argument_bytes},
                      {"output_bytes", report.memory.output_bytes},
                      {"temp_bytes", report.memory.temp_bytes},
+                     {"fragmentation_bytes", report.memory.fragmentation_bytes},
                      {"host_bytes", report.memory.host_peak_bytes},
                      {"fast_bytes", report.memory.fast_peak_bytes},
                      {"at_peak", AtPeakRows(module, report.memory, top)}}},

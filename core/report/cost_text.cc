@@ -120,10 +120,17 @@ std::string CountedOnceNote(const CostReport& report) {
   return out + "\n";
 }
 
-// What lies elsewhere, and memory as the program is written.
+constexpr int64_t kWorthTelling = 100;  // fragmentation: a hundredth of the peak
+
+// What is in use by no value, what lies elsewhere, and memory as the program is written.
 std::string OtherMemoryText(const CostReport& report) {
   const MemoryReport& memory = report.memory;
   std::string out;
+  if (memory.fragmentation_bytes * kWorthTelling > memory.peak_bytes) {
+    out += fmt::format("  fragmentation  {:>12}   of the peak: free, in pieces too small for {}\n",
+                       HumanBytes(static_cast<double>(memory.fragmentation_bytes)),
+                       memory.at_peak.back().instruction->name());
+  }
   if (memory.fast_peak_bytes > 0) {
     out += fmt::format("  fast memory    {:>12}   of a device, beside its memory\n",
                        HumanBytes(static_cast<double>(memory.fast_peak_bytes)));

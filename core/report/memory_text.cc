@@ -78,6 +78,7 @@ const Instruction* BufferPlaces::Nearest(const Instruction& x, bool is_user) con
 }
 
 int64_t DenseBytes(const LiveBuffer& buffer) {
+  if (buffer.kind == kFragmentation) return buffer.bytes;
   return std::max<int64_t>(1, BufferBytes(buffer.shape, Tiling::kDense));
 }
 
@@ -108,7 +109,7 @@ std::string AtPeakText(const Module& module, const MemoryReport& report, size_t 
     const LiveBuffer& row = report.at_peak[i];
     std::string place = places.TextOf(row);
     std::string op = OpNameOf(*row.instruction);
-    out += fmt::format("  {:>12}  {:<11}{} {}{}{}\n", BytesText(row.bytes),
+    out += fmt::format("  {:>12}  {:<10} {} {}{}{}\n", BytesText(row.bytes),
                        BufferClassName(row.kind), LeafName(row), TensorText(row),
                        op.empty() ? "" : "  " + op, place.empty() ? "" : "  " + place);
   }

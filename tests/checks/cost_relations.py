@@ -346,11 +346,13 @@ class Relations:
         return same(price(p.text), bigger) or ("" if bigger["fits"] >= price(p.text)["fits"] else "it fits no longer")
 
     def fast_memory_has_room(self, p):
-        """What fast memory takes from the peak, it has room for."""
-        peak = lambda room: self.changed(p.text, fast_memory_bytes=room)["memory"]["peak_bytes"]
-        without = peak(1)
+        """What fast memory takes from the values alive at the peak, it has room for."""
+        def alive(room):
+            memory = self.changed(p.text, fast_memory_bytes=room)["memory"]
+            return memory["peak_bytes"] - memory["fragmentation_bytes"]
+        without = alive(1)
         for room in (without // 16, without // 4):
-            if (taken := without - peak(room)) > room:
+            if (taken := without - alive(room)) > room:
                 return f"{taken} bytes of the peak are in a fast memory of {room}"
         return ""
 

@@ -65,7 +65,7 @@ class GraphBuilder {
     graph_.root_leaves.assign(root.begin(), root.end());
     for (uint32_t buffer = 0; buffer < graph_.buffers.size(); ++buffer) AddOverwrites(buffer);
     FindParts();
-    if (options_.host_copies_start_early) FindEarlyCopies();
+    if (options_.fusion.for_tpu) FindEarlyCopies();
     return std::move(graph_);
   }
 
@@ -447,9 +447,9 @@ class GraphBuilder {
         if (source != kNone) offer(source);
       } else {
         OfferInputs(x, buffer.leaf, [&](uint32_t candidate) {
-          if (IsToldInPlace(x, buffer.leaf) || !IsOneOfSeveral(graph_.buffers[candidate].owner)) {
-            offer(candidate);
-          }
+          const Buffer& offered = graph_.buffers[candidate];
+          const bool may = !IsOneOfSeveral(offered.owner) && !IsLaidOutAnew(buffer, offered);
+          if (may || IsToldInPlace(x, buffer.leaf)) offer(candidate);
         });
       }
     }
@@ -494,6 +494,18 @@ class GraphBuilder {
     return !aliasing.empty() && AliasedOperand(x, aliasing, leaf) != nullptr;
   }
 
+  // In a compiled text, does a kernel write an array's elements in another order than it reads
+  // them?
+  bool IsLaidOutAnew(const Buffer& made, const Buffer& read) const {
+    if (!options_.is_scheduled) return false;
+    const Shape* to = LeafShapes(made.owner->shape())[made.leaf];
+    const Shape* from = LeafShapes(read.owner->shape())[read.leaf];
+    if (to->bare() != from->bare() || to->layout() == nullptr || from->layout() == nullptr) {
+      return false;
+    }
+    return !std::ranges::equal(to->layout()->minor_to_major, from->layout()->minor_to_major);
+  }
+
   // On TPUs, is x one of the results of a kernel that has several? Nothing is computed in place of
   // these.
   bool IsOneOfSeveral(const Instruction* x) const {
@@ -523,7 +535,7 @@ class GraphBuilder {
       if (operand != nullptr && !IsFused(operand)) offer(LeavesOf(operand)[0]);
       return;
     }
-    if (options_.all_reduces_in_place && x->opcode() == Opcode::kAllReduce) {
+    if (options_.fusion.for_tpu && x->opcode() == Opcode::kAllReduce) {
       const Instruction* operand = x->operand(leaf);
       if (!IsFused(operand)) offer(LeavesOf(operand)[0]);
       return;

@@ -84,10 +84,8 @@ struct BufferGraphOptions {
   bool by_sharding = false;  // arrays count as their tile on one device
   // Whose memory counts: what lies in the other takes none.
   bool counts_host = false;
-  // All-reduces write their results over operands that die there.
-  bool all_reduces_in_place = false;
-  // Copies from the host start as soon as they can.
-  bool host_copies_start_early = false;
+  // Its `for_tpu`, too: all-reduces write their results over operands that die there, and copies
+  // from the host start as soon as they can.
   FusionOptions fusion;
 };
 

@@ -3,11 +3,9 @@
 #include "core/cost/memory/fast_values.h"
 
 #include <algorithm>
-#include <deque>
-#include <numeric>
-#include <unordered_set>
 
 #include "core/cost/memory/fast_memory.h"
+#include "core/cost/memory/value_lives.h"
 #include "ir/op_traits.h"
 
 namespace gshard {
@@ -17,18 +15,6 @@ namespace {
 // flags' names (`while_execution_count`).
 constexpr int64_t kTripsOfLoop = 5;
 constexpr int64_t kMaxRuns = int64_t{1} << 20;  // of a body within bodies
-
-// A computation among the steps of the whole.
-struct PlacedComputation {
-  const ComputationMemory* memory = nullptr;
-  Liveness liveness;                 // results of collectives apart from their operands
-  std::vector<uint32_t> begin, end;  // of its steps, and of its end; of a loop with all its body
-  uint32_t first_range = 0;          // the numbers of its ranges
-  int64_t runs = 1;
-
-  const BufferGraph& graph() const { return memory->graph; }
-  uint32_t RangeOf(uint32_t buffer) const { return first_range + liveness.range_of[buffer]; }
-};
 
 // Steps in which a value must be there, and the last of them in its own computation.
 struct ValueUse {
@@ -48,16 +34,13 @@ struct ValueParts {
 
 class FastValues {
  public:
-  FastValues(const Computation& root, const FastMemoryInput& input) : input_(input) {
-    AddComputation(&root, 1);
-    parent_.resize(next_range_);
-    std::iota(parent_.begin(), parent_.end(), 0U);
-    parts_.resize(next_range_);
-    start_.resize(next_range_);
-    is_next_.assign(next_range_, false);
-    for (PlacedComputation& placed : computations_) AddRanges(placed);
-    for (PlacedComputation& placed : computations_) JoinLoops(placed);
-    for (PlacedComputation& placed : computations_) AddAccesses(placed);
+  FastValues(const Computation& root, const FastMemoryInput& input)
+      : input_(input),
+        lives_(root, input.memories, input.calls, ValueLives::Memory::kBoth),
+        parts_(lives_.ranges()),
+        start_(lives_.ranges()) {
+    for (const ComputationSteps& placed : lives_.computations()) AddRanges(placed);
+    for (const ComputationSteps& placed : lives_.computations()) AddAccesses(placed);
   }
 
   FastMemoryPlan Plan() {
@@ -66,88 +49,52 @@ class FastValues {
     std::vector<FastMemoryValue> values;
     values.reserve(order.size());
     for (uint32_t range : order) values.push_back(ValueOf(parts_[range]));
-    FastMemory memory(now_, input_.capacity);
-    for (const auto& [steps, bytes] : reserved_) memory.Reserve(steps, bytes);
+    FastMemory memory(lives_.steps(), input_.capacity);
+    for (const auto& [step, callee, result_bytes] : lives_.shared_calls()) {
+      const auto end_address = input_.end_addresses.find(callee);
+      if (end_address != input_.end_addresses.end())
+        memory.Reserve({step, step}, end_address->second);
+    }
     const std::vector<std::vector<FastUse>> uses = PlaceBestFirst(memory, values);
-    std::vector<int32_t> value_of(next_range_, -1);
+    std::vector<int32_t> value_of(lives_.ranges(), -1);
     for (size_t i = 0; i < order.size(); ++i) value_of[order[i]] = static_cast<int32_t>(i);
     FastMemoryPlan plan;
     plan.peak_bytes = memory.PeakBytes();
     plan.end_address = memory.EndAddress();
-    for (const PlacedComputation& placed : computations_) {
-      std::vector<uint32_t> until(placed.liveness.ranges.size(), 0);
+    for (const ComputationSteps& placed : lives_.computations()) {
+      std::vector<uint32_t> until(placed.liveness->ranges.size(), 0);
       for (uint32_t i = 0; i < until.size(); ++i) {
-        const int32_t value = value_of[Find(placed.first_range + i)];
+        const int32_t value = value_of[lives_.ValueOf(placed.first_range + i)];
         if (value >= 0)
           until[i] = UntilOf(placed.first_range + i, uses[static_cast<size_t>(value)]);
       }
       std::vector<uint32_t>& of = plan.until[placed.graph().computation];
-      for (uint32_t range : placed.liveness.range_of) of.push_back(until[range]);
+      for (uint32_t range : placed.liveness->range_of) of.push_back(until[range]);
     }
     return plan;
   }
 
  private:
-  // --- steps
-
-  bool IsPlannedHere(const Computation* callee) const { return input_.calls.at(callee) == 1; }
-
-  void AddComputation(const Computation* computation, int64_t runs) {
-    PlacedComputation& placed = computations_.emplace_back();
-    places_[computation] = &placed;
-    placed.memory = &input_.memories.at(computation);
-    placed.runs = runs;
-    CallContext context = placed.memory->context;
-    context.in_fast_memory.clear();
-    context.collectives_apart = true;
-    placed.liveness = ComputeLiveness(placed.graph(), placed.memory->order, context);
-    placed.first_range = next_range_;
-    next_range_ += static_cast<uint32_t>(placed.liveness.ranges.size());
-    for (uint32_t node : placed.memory->order) {
-      placed.begin.push_back(now_);
-      AddCallees(placed.graph().nodes[node], runs);
-      placed.end.push_back(now_++);
-    }
-    placed.begin.push_back(now_);
-    placed.end.push_back(now_++);
-  }
-
-  void AddCallees(const Instruction* x, int64_t runs) {
-    if (!CallsWithOwnMemory(x->opcode())) return;
-    const bool is_loop = x->opcode() == Opcode::kWhile;
-    const int64_t inner = is_loop ? std::min(kMaxRuns, runs * kTripsOfLoop) : runs;
-    for (const Computation* callee : x->called()) {
-      if (IsPlannedHere(callee)) {
-        if (is_loop) of_loops_.insert(callee);
-        AddComputation(callee, inner);
-        continue;
-      }
-      auto end_address = input_.end_addresses.find(callee);
-      if (end_address == input_.end_addresses.end()) continue;
-      reserved_.push_back({{now_, now_}, end_address->second});
-    }
-  }
-
   // --- ranges
 
-  void AddRanges(const PlacedComputation& placed) {
+  void AddRanges(const ComputationSteps& placed) {
     const bool is_entry = placed.memory->context.returns_to_runtime;
     const BufferGraph& graph = placed.graph();
-    for (uint32_t i = 0; i < placed.liveness.ranges.size(); ++i) {
-      const LiveRange& range = placed.liveness.ranges[i];
+    for (uint32_t i = 0; i < placed.liveness->ranges.size(); ++i) {
+      const LiveRange& range = placed.liveness->ranges[i];
       ValueParts& parts = parts_[placed.first_range + i];
       parts.bytes = range.bytes;
       parts.is_barred = range.is_copy;
-      parts.life = {{placed.begin[range.first], placed.end[range.last]}};
-      start_[placed.first_range + i] = parts.life[0].first;
+      parts.is_carried = lives_.IsCarried(placed.first_range + i);
+      parts.life = lives_.LifeOf(placed.first_range + i);
+      start_[placed.first_range + i] = placed.begin[range.first];
     }
-    const bool is_of_loop = of_loops_.contains(graph.computation);
+    const bool is_of_loop = lives_.IsOfLoop(graph.computation);
     // What is given to branches and to computations of several callers stays where it is.
     for (uint32_t buffer : graph.parameter_leaves) {
       ValueParts& parts = parts_[placed.RangeOf(buffer)];
       parts.is_argument = is_entry;
       parts.is_barred = is_entry ? graph.buffers[buffer].part_bytes > 0 : !is_of_loop;
-      if (is_entry) parts.life.clear();
     }
     // Results are in the memory of whoever gets them.
     for (uint32_t buffer : graph.root_leaves) {
@@ -156,77 +103,14 @@ class FastValues {
     }
     for (uint32_t buffer = 0; buffer < graph.buffers.size(); ++buffer) {
       const Instruction* owner = graph.buffers[buffer].owner;
-      if (IsControlFlow(owner->opcode()) && !IsPlannedLoop(owner))
+      if (IsControlFlow(owner->opcode()) && !lives_.IsLoop(owner))
         parts_[placed.RangeOf(buffer)].is_barred = true;
     }
   }
 
-  // Are the body and the condition among the steps?
-  bool IsPlannedLoop(const Instruction* x) const {
-    return x->opcode() == Opcode::kWhile && places_.contains(x->called(0)) &&
-           places_.contains(x->called(1));
-  }
-
-  // --- loops
-
-  void JoinLoops(const PlacedComputation& placed) {
-    for (uint32_t step = 0; step < placed.memory->order.size(); ++step) {
-      const uint32_t node = placed.memory->order[step];
-      const Instruction* x = placed.graph().nodes[node];
-      if (!IsPlannedLoop(x)) continue;
-      const PlacedComputation &condition = *places_.at(x->called(0)),
-                              &body = *places_.at(x->called(1));
-      const StepSpan loop = {placed.begin[step], placed.end[step]};
-      std::vector<bool> is_carried(placed.graph().leaves[node].size(), false);
-      for (uint32_t buffer : placed.graph().allocates[node])
-        is_carried[placed.graph().buffers[buffer].leaf] = true;
-      for (uint32_t leaf = 0; leaf < is_carried.size(); ++leaf) {
-        const uint32_t outside = placed.RangeOf(placed.graph().leaves[node][leaf]);
-        Join(outside, condition, leaf);
-        is_carried[leaf] ? JoinCarry(outside, body, leaf, loop) : Join(outside, body, leaf);
-      }
-    }
-  }
-
-  // What a computation gets as this leaf is at the same place within it.
-  void Join(uint32_t outside, const PlacedComputation& callee, uint32_t leaf) {
-    Join(outside, callee.RangeOf(callee.graph().parameter_leaves[leaf]));
-  }
-
-  // The old value until its last use in the body, the new one from where it is made.
-  void JoinCarry(uint32_t outside, const PlacedComputation& body, uint32_t leaf, StepSpan loop) {
-    const uint32_t next = body.RangeOf(body.graph().root_leaves[leaf]);
-    const uint32_t old = body.RangeOf(body.graph().parameter_leaves[leaf]);
-    ValueParts& result = parts_[outside];
-    result.is_carried = true;
-    Join(outside, body, leaf);
-    if (next != old) {
-      const uint32_t made_in = body.liveness.ranges[next - body.first_range].buffer;
-      const bool is_copied = body.graph().IsParameter(made_in) || is_next_[next] ||
-                             parts_[next].life[0].first <= parts_[old].life[0].last;
-      if (is_copied) return;
-      is_next_[next] = true;
-    }
-    // In the loop it is where the body has it.
-    std::vector<StepSpan> left;
-    for (const StepSpan& steps : result.life) {
-      if (steps.first < loop.first)
-        left.push_back({steps.first, std::min(steps.last, loop.first - 1)});
-      if (steps.last >= loop.last) left.push_back({std::max(steps.first, loop.last), steps.last});
-    }
-    result.life = std::move(left);
-    Join(outside, next);
-  }
-
-  uint32_t Find(uint32_t range) {
-    while (parent_[range] != range) range = parent_[range] = parent_[parent_[range]];
-    return range;
-  }
-  void Join(uint32_t a, uint32_t b) { parent_[Find(b)] = Find(a); }
-
   // --- accesses
 
-  void AddAccesses(const PlacedComputation& placed) {
+  void AddAccesses(const ComputationSteps& placed) {
     const BufferGraph& graph = placed.graph();
     for (uint32_t step = 0; step < placed.memory->order.size(); ++step) {
       const uint32_t node = placed.memory->order[step];
@@ -234,7 +118,7 @@ class FastValues {
       if (graph.allocates[node].empty() || opcode == Opcode::kParameter) continue;
       for (uint32_t buffer : graph.reads[node]) AddUse(placed, buffer, step);
       for (uint32_t buffer : graph.allocates[node]) AddUse(placed, buffer, step);
-      if (IsPlannedLoop(graph.nodes[node])) continue;
+      if (lives_.IsLoop(graph.nodes[node])) continue;
       if (IsControlFlow(opcode)) {
         for (uint32_t buffer : graph.reads[node]) parts_[placed.RangeOf(buffer)].is_barred = true;
         continue;
@@ -254,40 +138,47 @@ class FastValues {
     for (uint32_t buffer : graph.root_leaves) AddUse(placed, buffer, end);
   }
 
-  void AddUse(const PlacedComputation& placed, uint32_t buffer, uint32_t step) {
+  void AddUse(const ComputationSteps& placed, uint32_t buffer, uint32_t step) {
     const uint32_t range = placed.RangeOf(buffer);
     std::vector<ValueUse>& uses = parts_[range].uses;
     const StepSpan steps = {placed.begin[step], placed.end[step]};
     // A donated argument's result is given back where the argument lies.
     if (parts_[range].is_argument && !placed.graph().IsParameter(buffer)) return;
-    if (Find(range) != range || (!uses.empty() && uses.back().step == step)) return;
+    if (lives_.ValueOf(range) != range || (!uses.empty() && uses.back().step == step)) return;
     if (uses.empty()) uses.reserve(4);
     uses.push_back({steps, step});
   }
 
   // Has a result of the node this buffer's memory?
-  static bool IsMadeIn(const PlacedComputation& placed, uint32_t node, uint32_t buffer) {
+  static bool IsMadeIn(const ComputationSteps& placed, uint32_t node, uint32_t buffer) {
     return std::ranges::any_of(placed.graph().allocates[node], [&](uint32_t made) {
       return placed.RangeOf(made) == placed.RangeOf(buffer);
     });
   }
 
-  void AddAccess(const PlacedComputation& placed, uint32_t buffer) {
+  void AddAccess(const ComputationSteps& placed, uint32_t buffer) {
     const Buffer& accessed = placed.graph().buffers[buffer];
     ValueParts& parts = parts_[placed.RangeOf(buffer)];
     int64_t bytes = accessed.bytes;
     if (accessed.part_bytes > 0) bytes = std::min(bytes, accessed.part_bytes);
     if (parts.is_argument && !placed.graph().IsParameter(buffer)) return;
-    parts.accesses += placed.runs;
-    parts.moved_bytes += bytes * placed.runs;
+    const int64_t runs = RunsOf(placed);
+    parts.accesses += runs;
+    parts.moved_bytes += bytes * runs;
+  }
+
+  static int64_t RunsOf(const ComputationSteps& placed) {
+    int64_t runs = 1;
+    for (int i = 0; i < placed.loops; ++i) runs = std::min(kMaxRuns, runs * kTripsOfLoop);
+    return runs;
   }
 
   // --- values
 
   // All ranges of a value at the outermost.
   void JoinParts() {
-    for (uint32_t range = 0; range < next_range_; ++range) {
-      const uint32_t root = Find(range);
+    for (uint32_t range = 0; range < lives_.ranges(); ++range) {
+      const uint32_t root = lives_.ValueOf(range);
       if (root == range) continue;
       ValueParts &all = parts_[root], &part = parts_[range];
       all.life.insert(all.life.end(), part.life.begin(), part.life.end());
@@ -303,9 +194,10 @@ class FastValues {
   // Those that may be placed, in the order in which they come to be.
   std::vector<uint32_t> ByStart() {
     std::vector<uint32_t> order;
-    for (uint32_t range = 0; range < next_range_; ++range) {
+    for (uint32_t range = 0; range < lives_.ranges(); ++range) {
       ValueParts& parts = parts_[range];
-      if (Find(range) != range || parts.is_barred || parts.bytes <= 0 || parts.accesses == 0)
+      if (lives_.ValueOf(range) != range || parts.is_barred || parts.bytes <= 0 ||
+          parts.accesses == 0)
         continue;
       if (parts.is_carried) parts.is_barred = parts.is_argument || parts.life.empty();
       if (parts.is_barred || (!parts.is_carried && parts.uses.empty())) continue;
@@ -341,7 +233,7 @@ class FastValues {
 
   // Until which step of its computation a range is in fast memory, its value being so in its uses.
   uint32_t UntilOf(uint32_t range, const std::vector<FastUse>& uses) {
-    const uint32_t root = Find(range);
+    const uint32_t root = lives_.ValueOf(range);
     const ValueParts& parts = parts_[root];
     if (parts.is_carried) return uses[0] == FastUse::kElsewhere ? 0 : kAlwaysFast;
     if (range != root) {
@@ -363,15 +255,9 @@ class FastValues {
   }
 
   const FastMemoryInput& input_;
-  std::deque<PlacedComputation> computations_;
-  std::unordered_map<const Computation*, const PlacedComputation*> places_;
-  std::unordered_set<const Computation*> of_loops_;  // their bodies and conditions
-  std::vector<std::pair<StepSpan, int64_t>> reserved_;
-  uint32_t now_ = 0, next_range_ = 0;
-  std::vector<uint32_t> parent_;
+  ValueLives lives_;
   std::vector<ValueParts> parts_;  // by range; of a value at its root, after JoinParts
   std::vector<uint32_t> start_;    // by range: its first step
-  std::vector<bool> is_next_;      // by range: a loop's next value, where the old one was
 };
 
 }  // namespace

@@ -40,6 +40,7 @@ ModuleMemory::ModuleMemory(const Module& module, const MemoryOptions& options)
     if (computation == module_.entry() || kinds_.contains(computation)) Analyze(*computation);
   }
   if (options_.fast_memory_bytes > 0 && !IsCompiled(module_)) UseFastMemory();
+  if (options_.fusion.for_tpu && !options_.counts_host) Place();
 }
 
 const ComputationMemory& ModuleMemory::DeepestCallee(const Instruction* x) const {
@@ -76,8 +77,8 @@ int64_t ModuleMemory::PeakWithout(const std::vector<std::string>& names) const {
     changed[computation] = liveness.peak_bytes - memory.parameter_bytes;
   }
   auto entry_extra = changed.find(module_.entry());
-  return entry_extra == changed.end() ? entry().liveness.peak_bytes
-                                      : entry_extra->second + entry().parameter_bytes;
+  if (entry_extra == changed.end()) return PeakBytes();
+  return entry_extra->second + entry().parameter_bytes + fragmentation_bytes_;
 }
 
 void ModuleMemory::FindCallKinds() {
@@ -103,13 +104,8 @@ void ModuleMemory::Analyze(const Computation& computation) {
   };
   result.is_idle =
       !options_.never_run.empty() && std::ranges::all_of(options_.never_run, never_runs_it);
-  BufferGraphOptions graph_options{module_.header().is_scheduled,
-                                   options_.tiling,
-                                   options_.by_sharding,
-                                   options_.counts_host,
-                                   options_.all_reduces_in_place,
-                                   options_.host_copies_start_early,
-                                   options_.fusion};
+  BufferGraphOptions graph_options{module_.header().is_scheduled, options_.tiling,
+                                   options_.by_sharding, options_.counts_host, options_.fusion};
   result.graph = MakeBufferGraph(computation, users_, graph_options, facts_);
   result.context = ContextOf(result.graph);
   for (uint32_t buffer : result.graph.parameter_leaves)
@@ -162,6 +158,30 @@ void ModuleMemory::TakeOut(ComputationMemory& memory, std::vector<uint32_t> in_f
   memory.context.in_fast_memory = std::move(in_fast_memory);
   memory.context.callees_extra = CalleesExtra(memory.graph);
   memory.liveness = ComputeLiveness(memory.graph, memory.order, memory.context);
+}
+
+int64_t ModuleMemory::OutputBytes() const {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < entry().graph.root_leaves.size(); ++i) {
+    if (entry().context.root_place[i] < 0)
+      bytes += entry().graph.buffers[entry().graph.root_leaves[i]].bytes;
+  }
+  return bytes;
+}
+
+// Computations that several places call are placed before their callers, all others with them.
+void ModuleMemory::Place() {
+  std::unordered_map<const Computation*, HeapPlacement> shared;
+  const HeapPlacementInput input{computations_, calls_, shared};
+  for (const Computation* computation : CallPostOrder(module_)) {
+    const bool is_entry = computation == module_.entry();
+    if (!computations_.contains(computation) || (!is_entry && calls_.at(computation) == 1))
+      continue;
+    placement_ = PlaceInOrder(*computation, input);
+    shared[computation] = placement_;
+  }
+  const int64_t placed = placement_.apart_bytes + placement_.bytes;
+  fragmentation_bytes_ = std::max<int64_t>(0, placed - entry().liveness.peak_bytes);
 }
 
 namespace {
@@ -260,7 +280,7 @@ CallContext ModuleMemory::ContextOf(const BufferGraph& graph) const {
   size_t leaves = graph.parameter_leaves.size();
   if (graph.computation == module_.entry()) {
     context.returns_to_runtime = true;
-    context.donations_wait = options_.donations_wait;
+    context.donations_wait = options_.fusion.for_tpu;
     PlaceEntryResults(graph, context);
   } else {
     CallKind kind = kinds_.at(graph.computation);

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "core/cost/memory/computation_memory.h"
+#include "core/cost/memory/heap_placement.h"
 #include "core/cost/memory/peak_memory.h"
 #include "ir/traversal.h"
 
@@ -22,6 +23,12 @@ class ModuleMemory {
   const ComputationMemory& Of(const Computation* computation) const {
     return computations_.at(computation);
   }
+  int64_t OutputBytes() const;  // of the entry: without those in memory of arguments
+  // Of the entry's peak and what lies in fragments of memory that are too small beside it.
+  int64_t PeakBytes() const { return entry().liveness.peak_bytes + fragmentation_bytes_; }
+  // Of a TPU: the memory at the peak that is in pieces too small for the value placed highest.
+  int64_t fragmentation_bytes() const { return fragmentation_bytes_; }
+  const HeapPlacement& placement() const { return placement_; }
   // The peak of devices for which computations of these names take no memory.
   int64_t PeakWithout(const std::vector<std::string>& names) const;
   // Does something lie on the host?
@@ -36,6 +43,7 @@ class ModuleMemory {
   void Analyze(const Computation& computation);
   void FindOrder(ComputationMemory& memory);
   void UseFastMemory();
+  void Place();
   void TakeOut(ComputationMemory& memory, std::vector<uint32_t> in_fast_memory);
   void PlaceBranchResults(ComputationMemory& memory);
   std::map<const Computation*, std::vector<int32_t>> HomesOfBranches(
@@ -53,6 +61,8 @@ class ModuleMemory {
   std::unordered_map<const Computation*, int64_t> calls_;  // from how many places
   ComputationMemories computations_;
   FactsOfCallees facts_;
+  HeapPlacement placement_;
+  int64_t fragmentation_bytes_ = 0;
 };
 
 }  // namespace gshard

@@ -31,10 +31,11 @@ class MemoryReporter {
   MemoryReport Run() {
     MemoryReport report;
     const ComputationMemory& entry = memory_.entry();
-    report.peak_bytes = entry.liveness.peak_bytes;
+    report.peak_bytes = memory_.PeakBytes();
+    report.fragmentation_bytes = memory_.fragmentation_bytes();
     report.argument_bytes = entry.parameter_bytes;
     report.fast_peak_bytes = entry.fast_bytes;
-    report.output_bytes = OutputBytes(entry);
+    report.output_bytes = memory_.OutputBytes();
     report.temp_bytes =
         std::max<int64_t>(0, report.peak_bytes - report.argument_bytes - report.output_bytes);
     std::vector<BufferClass> classes(entry.graph.parameter_leaves.size(), BufferClass::kArgument);
@@ -42,19 +43,17 @@ class MemoryReporter {
     report.at_peak = std::move(peak.rows);
     std::stable_sort(report.at_peak.begin(), report.at_peak.end(),
                      [](const LiveBuffer& a, const LiveBuffer& b) { return a.bytes > b.bytes; });
+    if (report.fragmentation_bytes > 0) report.at_peak.push_back(FragmentationRow());
     report.peak = peak.at;
     AddCurve(entry, classes, ClassBytes{}, report.curve);
     return report;
   }
 
  private:
-  static int64_t OutputBytes(const ComputationMemory& entry) {
-    int64_t bytes = 0;
-    for (size_t i = 0; i < entry.graph.root_leaves.size(); ++i) {
-      if (entry.context.root_place[i] < 0)
-        bytes += entry.graph.buffers[entry.graph.root_leaves[i]].bytes;
-    }
-    return bytes;
+  LiveBuffer FragmentationRow() {
+    const auto& [bytes, x, leaf, apart_bytes] = memory_.placement();
+    const int64_t lost = memory_.fragmentation_bytes();
+    return {x, leaf, LeafShapes(x->shape())[leaf], lost, kFragmentation};
   }
 
   // The classes of a computation's ranges, parameters' given.
@@ -239,8 +238,8 @@ struct CompilerChanges {
 }  // namespace
 
 std::string_view BufferClassName(BufferClass kind) {
-  constexpr std::string_view kNames[kBufferClasses] = {"argument", "output", "loop carry",
-                                                       "collective", "temporary"};
+  constexpr std::string_view kNames[kBufferClasses + 1] = {
+      "argument", "output", "loop carry", "collective", "temporary", "fragmentation"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -268,7 +267,7 @@ MemoryReport PeakMemory(const Module& module, const MemoryOptions& options) {
 
 int64_t PeakBytes(Module& module, const MemoryOptions& options) {
   if (const CompilerChanges changes(module); changes.Any()) changes.ApplyTo(module, options);
-  return ModuleMemory(module, options).entry().liveness.peak_bytes;
+  return ModuleMemory(module, options).PeakBytes();
 }
 
 Expected<void> CheckBoundedSizes(const Module& module) {

@@ -27,10 +27,13 @@ enum class BufferClass : uint8_t {
   kCollective,  // results of collectives
   kTemporary,   // everything else
 };
-inline constexpr size_t kBufferClasses = 5;
-std::string_view BufferClassName(BufferClass kind);  // "argument", "loop carry", ..
+inline constexpr size_t kBufferClasses = 5;  // that buffers have
+// No buffer: free memory at the peak that is in pieces too small for the value placed highest.
+inline constexpr auto kFragmentation = static_cast<BufferClass>(kBufferClasses);
+std::string_view BufferClassName(BufferClass kind);  // "argument", "loop carry", "fragmentation"
 
-// A row of the report: memory that one leaf of an instruction's result was given.
+// A row of the report: memory that one leaf of an instruction's result was given. Of fragmentation:
+// the result that did not fit.
 struct LiveBuffer {
   const Instruction* instruction = nullptr;  // that allocated it
   int64_t leaf = 0;                          // of its shape, tuples flattened
@@ -55,9 +58,10 @@ struct MemoryReport {
   int64_t argument_bytes = 0;
   int64_t output_bytes = 0;           // those that do not share an argument's memory
   int64_t temp_bytes = 0;             // peak without arguments and outputs
+  int64_t fragmentation_bytes = 0;    // of the temporaries: in pieces too small for another value
   int64_t host_peak_bytes = 0;        // of what lies in the host's memory: not among the others
   int64_t fast_peak_bytes = 0;        // in the chip's fast memory: not among the others
-  std::vector<LiveBuffer> at_peak;    // largest first; adds up to peak_bytes
+  std::vector<LiveBuffer> at_peak;    // largest first, fragmentation last; adds up to the peak
   const Instruction* peak = nullptr;  // runs then; null: the end of the program
   std::vector<MemoryPoint> curve;     // in order of execution
   // What the instructions above belong to where it is not the module given: calls are inlined,
@@ -76,6 +80,9 @@ struct MemoryOptions {
   Tiling tiling = Tiling::kLayout;
   // Of a whole program that carries shardings: arrays count as their tile on one device.
   bool by_sharding = false;
+  // Its `for_tpu`, too: all-reduces write their results over operands that die there, copies from
+  // the host start as soon as they can, donated memory is for results alone, and each value is one
+  // piece at one address (heap_placement.h).
   FusionOptions fusion;
   // The peak of the host's memory in place of the device's.
   bool counts_host = false;
@@ -84,12 +91,6 @@ struct MemoryOptions {
   // Independent all-reduces become one up to so many bytes, as compilers have it: their operands
   // and results are alive together.
   int64_t combine_bytes = INT64_MAX;
-  // All-reduces write their results over operands that die there, as XLA's for TPUs do.
-  bool all_reduces_in_place = false;
-  // Copies from the host start as soon as they can, and donated memory is for results alone: so
-  // XLA's for TPUs.
-  bool host_copies_start_early = false;
-  bool donations_wait = false;
   // What the chip's compiler may keep in fast memory (fast_memory.h); 0: it keeps nothing there.
   int64_t fast_memory_bytes = 0;
   // By group of devices, which together are all: names of branches' computations that none of them

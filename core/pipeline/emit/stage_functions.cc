@@ -136,12 +136,17 @@ class FunctionBuilder {
   }
   template <typename Place>
   Instruction* FromPack(Instruction* pack, const Place& place) {
-    const int64_t count = place.shape->element_count();
-    const int64_t sizes[] = {1, count};
-    Instruction* flat = pack->shape()->dim(0) == 1
-                            ? builder_.SliceDim(pack, 1, place.offset, place.offset + count)
-                            : builder_.DynamicSlice(pack, StartsOf(place.offset), sizes);
-    return builder_.Reshape(flat, place.shape->dims());
+    if (pack->shape()->dim(0) > 1) return UpdatedPiece(pack, place);
+    const int64_t end = place.offset + place.shape->element_count();
+    return builder_.Reshape(builder_.SliceDim(pack, 1, place.offset, end), place.shape->dims());
+  }
+  // The piece as IntoPack addresses it: what is read of a pack where it is then updated keeps
+  // compilers from updating it in place only where the two addresses are not the same values.
+  template <typename Place>
+  Instruction* UpdatedPiece(Instruction* pack, const Place& place) {
+    const int64_t sizes[] = {1, place.shape->element_count()};
+    return builder_.Reshape(builder_.DynamicSlice(pack, StartsOf(place.offset), sizes),
+                            place.shape->dims());
   }
   template <typename Place>
   Instruction* IntoPack(Instruction* pack, Instruction* value, const Place& place) {
@@ -368,7 +373,7 @@ class FunctionBuilder {
         const size_t v = static_cast<size_t>(v_);
         if (const auto* place = state_.term_packs.Find(v, term.accumulated)) {
           Instruction*& pack = out[state_.terms.size() + place->pack];
-          pack = IntoPack(pack, builder_.Binary(combiner, FromPack(pack, *place), sum), *place);
+          pack = IntoPack(pack, builder_.Binary(combiner, UpdatedPiece(pack, *place), sum), *place);
           continue;
         }
         Instruction*& buffer = out[state_.terms.SlotOf(v, term.accumulated)];
