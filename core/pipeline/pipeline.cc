@@ -12,6 +12,7 @@
 #include "core/pipeline/emit/emission.h"
 #include "core/pipeline/emit/pass_values.h"
 #include "core/pipeline/emit/stages.h"
+#include "core/pipeline/joined_batches.h"
 #include "core/pipeline/plan/balance.h"
 #include "core/pipeline/plan/batch.h"
 #include "core/pipeline/plan/entering_examples.h"
@@ -467,6 +468,24 @@ Expected<PipelinePlan> PipelineStep(Module& module, const BatchDims& batch,
   return plan;
 }
 
+// The same where batches may be joined in one dim: rows get another order only where they have to.
+Expected<PipelinePlan> PipelineBatches(Module& module, const BatchDims& batch,
+                                       const PipelineOptions& options, const PassTimes* times) {
+  std::unique_ptr<Module> ordered = module.Clone();
+  Expected<PipelinePlan> plan = PipelineStep(module, batch, options, times);
+  if (plan || plan.error().code != "E-PIPELINE-003") return plan;
+  const int64_t microbatches = std::max<int64_t>(options.microbatches, 2);  // see MarkSums
+  const Expected<bool> has_order = OrderJoinedBatches(*ordered, batch, microbatches);
+  if (!has_order) {
+    const bool is_reason = JoinsBatchesAt(*ordered, batch, plan.error());
+    return Fail(is_reason ? has_order.error() : plan.error());
+  }
+  if (!*has_order) return plan;
+  plan = PipelineStep(*ordered, batch, options, times);
+  if (plan) module = std::move(*ordered);
+  return plan;
+}
+
 }  // namespace
 
 Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& options,
@@ -475,13 +494,13 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
   const Expected<BatchDims> batch = FindBatch(module, options);
   if (!batch) return Fail(batch.error());
   const std::unique_ptr<Module> merged = MergeAccumulatedParts(module, *batch);
-  if (merged == nullptr) return PipelineStep(module, *batch, options, times);
-  Expected<PipelinePlan> plan = PipelineStep(*merged, *batch, options, times);
+  if (merged == nullptr) return PipelineBatches(module, *batch, options, times);
+  Expected<PipelinePlan> plan = PipelineBatches(*merged, *batch, options, times);
   if (plan) {
     module = std::move(*merged);
     return plan;
   }
-  Expected<PipelinePlan> in_parts = PipelineStep(module, *batch, options, times);
+  Expected<PipelinePlan> in_parts = PipelineBatches(module, *batch, options, times);
   return in_parts ? std::move(in_parts) : std::move(plan);
 }
 
