@@ -24,6 +24,7 @@
 #include "core/pipeline/plan/tuple_elements.h"
 #include "core/pipeline/plan/unpipelined_shardings.h"
 #include "core/pipeline/restack.h"
+#include "core/pipeline/second_pass.h"
 #include "core/pipeline/work.h"
 #include "core/transforms/rewriter.h"
 #include "fmt/format.h"
@@ -468,12 +469,17 @@ Expected<PipelinePlan> PipelineStep(Module& module, const BatchDims& batch,
   return plan;
 }
 
-// The same where batches may be joined in one dim: rows get another order only where they have to.
+// The same where it has two passes over the batch, which are refused, or batches that are joined in
+// one dim, whose rows get another order only where they have to.
 Expected<PipelinePlan> PipelineBatches(Module& module, const BatchDims& batch,
                                        const PipelineOptions& options, const PassTimes* times) {
   std::unique_ptr<Module> ordered = module.Clone();
   Expected<PipelinePlan> plan = PipelineStep(module, batch, options, times);
-  if (plan || plan.error().code != "E-PIPELINE-003") return plan;
+  const bool mixes = plan ? options.microbatches > 1 && !plan->microbatch_sums.empty()
+                          : plan.error().code == "E-PIPELINE-003";
+  if (!mixes) return plan;
+  if (auto second = FindSecondPass(*ordered, batch)) return Fail(*std::move(second));
+  if (plan) return plan;
   const int64_t microbatches = std::max<int64_t>(options.microbatches, 2);  // see MarkSums
   const Expected<bool> has_order = OrderJoinedBatches(*ordered, batch, microbatches);
   if (!has_order) {
