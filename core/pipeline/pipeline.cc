@@ -13,6 +13,7 @@
 #include "core/pipeline/emit/pass_values.h"
 #include "core/pipeline/emit/stages.h"
 #include "core/pipeline/joined_batches.h"
+#include "core/pipeline/part_sums.h"
 #include "core/pipeline/plan/balance.h"
 #include "core/pipeline/plan/batch.h"
 #include "core/pipeline/plan/entering_examples.h"
@@ -499,8 +500,13 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
   TakeResultApart(module);
   const Expected<BatchDims> batch = FindBatch(module, options);
   if (!batch) return Fail(batch.error());
-  const std::unique_ptr<Module> merged = MergeAccumulatedParts(module, *batch);
-  if (merged == nullptr) return PipelineBatches(module, *batch, options, times);
+  std::optional<Diagnostic> refused;
+  const std::unique_ptr<Module> merged = MergeAccumulatedParts(module, *batch, refused);
+  if (merged == nullptr) {
+    Expected<PipelinePlan> plan = PipelineBatches(module, *batch, options, times);
+    if (!plan && refused) return Fail(*std::move(refused));
+    return plan;
+  }
   Expected<PipelinePlan> plan = PipelineBatches(*merged, *batch, options, times);
   if (plan) {
     module = std::move(*merged);

@@ -263,6 +263,42 @@ def accumulated_gradients():
     return lowered(f, placed(decoder_parameters(False), whole), examples(jnp.int32, BATCH, LENGTH), donated=(0,))
 
 
+def accumulated_dropout_step(words):
+    """Parts with keys of their own, which layers of a scan split further; the numbers of a part's rows weigh them."""
+    def loss(p, words, key):
+        def layer(x, own):
+            layer, key = own
+            x = block(x, layer)
+            return jnp.where(jax.random.bernoulli(key, .9, x.shape), x / .9, 0), None
+
+        x, _ = jax.lax.scan(layer, p["embedding"][words], (p["layers"], jax.random.split(key, LAYERS)))
+        values = optax.softmax_cross_entropy_with_integer_labels((x @ p["head"])[:, :-1], words[:, 1:])
+        return jnp.mean(values * jnp.arange(1., 1 + len(words))[:, None])
+
+    def f(p, words, key):
+        def part(carried, words):
+            value, total, key = carried
+            key, own = jax.random.split(key)
+            one, gradient = jax.value_and_grad(loss)(p, words, own)
+            return (value + one, jax.tree.map(jnp.add, total, gradient), key), None
+
+        zero = jnp.zeros(()), jax.tree.map(jnp.zeros_like, p), key
+        (value, gradient, _), _ = jax.lax.scan(part, zero, words.reshape(2, BATCH // 2, LENGTH))
+        return jax.tree.map(lambda x, g: x - .05 * g, p, gradient), value / 2
+
+    return lowered(f, placed(decoder_parameters(True), whole), words, jax.ShapeDtypeStruct((2,), jnp.uint32), donated=(0,))
+
+
+@step
+def accumulated_dropout():
+    return accumulated_dropout_step(jax.ShapeDtypeStruct((BATCH, LENGTH), jnp.int32))
+
+
+@step
+def accumulated_dropout_data_parallel():
+    return accumulated_dropout_step(examples(jnp.int32, BATCH, LENGTH))
+
+
 @step
 def preferred_pairs():
     """Chosen and rejected sequences as one batch, compared pair by pair."""
