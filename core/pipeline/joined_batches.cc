@@ -326,9 +326,8 @@ class JoinOrder {
       for (const Instruction* x : computation->instructions()) {
         if (!joins_.AnyIsJoined(x)) continue;
         const BatchJoins::Step step = joins_.StepOf(x);
-        const bool is_known = step != BatchJoins::Step::kUnknown &&
-                              (step != BatchJoins::Step::kOrder || !IsCutOverDevices());
-        if (!is_known) return x;
+        knows_shards_ = step == BatchJoins::Step::kOrder && IsCutOverDevices();
+        if (step == BatchJoins::Step::kUnknown || knows_shards_) return x;
         Old& old = old_[x];
         old.step = step;
         old.operands.assign(x->operands().begin(), x->operands().end());
@@ -336,6 +335,8 @@ class JoinOrder {
     }
     return nullptr;
   }
+  // Is it one that knows the numbers of rows, where the batch is cut over devices besides?
+  bool knows_shards() const { return knows_shards_; }
   bool IsAny() const { return !old_.empty(); }
 
   void Run() {
@@ -459,6 +460,7 @@ class JoinOrder {
   const BatchDims& batch_;
   int64_t microbatches_;
   std::unordered_map<const Instruction*, Old> old_;
+  bool knows_shards_ = false;
 };
 
 // `error` gets the place alone.
@@ -481,7 +483,13 @@ Expected<bool> OrderJoinedBatches(Module& module, const BatchDims& batch, int64_
   const BatchJoins joins(module, *examples, batch, microbatches);
   JoinOrder order(module, joins, batch, microbatches);
   if (const Instruction* mixed = order.FindSteps(); mixed != nullptr) {
-    return Fail(RowsMixed(module.ErrorAt(mixed, "", "")));
+    Diagnostic error = RowsMixed(module.ErrorAt(mixed, "", ""));
+    if (order.knows_shards()) {
+      error.hint =
+          "the batch is cut over devices, too: what knows the numbers of joined rows, such as a "
+          "random mask, is made for each batch before they are joined";
+    }
+    return Fail(std::move(error));
   }
   if (order.IsAny()) order.Run();
   return order.IsAny();
