@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
+#include <numeric>
 #include <optional>
-#include <set>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -14,40 +13,47 @@
 #include "core/analysis/combiner.h"
 #include "core/analysis/integer_value.h"
 #include "core/analysis/trip_count.h"
+#include "core/pipeline/part_sums.h"
+#include "core/pipeline/part_values.h"
 #include "core/pipeline/plan/clone.h"
-#include "core/pipeline/plan/phases.h"
+#include "core/resize/example_dims.h"
 #include "core/resize/resize_batch.h"
-#include "core/transforms/algebraic_simplifier.h"
 #include "core/transforms/forward_tuple_elements.h"
 #include "core/transforms/loop_parts.h"
-#include "core/transforms/rewriter.h"
 #include "fmt/format.h"
 #include "ir/builder.h"
-#include "ir/custom_call.h"
-#include "ir/dimwise_call.h"
+#include "ir/dims.h"
 #include "ir/integer_operation.h"
 #include "ir/traversal.h"
 
 namespace gshard::pipeline {
 namespace {
 
-// Followed by how many parts there are, and a colon.
-constexpr std::string_view kPartMark = "gshard.dimwise:part";
-
 // The counted loop of an entry, and what its body does with each element of its state.
 class PartLoop {
  public:
-  enum class Kind : uint8_t { kOther, kCounter, kKept, kSum, kStack };
+  enum class Kind : uint8_t { kOther, kCounter, kKept, kSum, kStack, kChain };
 
   PartLoop(const Instruction* loop, const LoopCounter& counter, const Users& users)
       : loop_(loop), counter_(counter), users_(users), body_(loop->called(1)) {
     const Instruction* root = body_->root();
     for (int64_t i = 0; i < root->operand_count(); ++i) kinds_.push_back(KindOf(i));
+    FindChains();
   }
 
   bool IsUnderstood() const {
     return std::ranges::find(kinds_, Kind::kOther) == kinds_.end() &&
            std::ranges::find(kinds_, Kind::kSum) != kinds_.end();
+  }
+  // What a loop with sums hands on and is no sum; null: there are none, or all are understood.
+  const Instruction* Unknown() const {
+    if (std::ranges::find(kinds_, Kind::kSum) == kinds_.end()) return nullptr;
+    const auto other = std::ranges::find(kinds_, Kind::kOther);
+    return other == kinds_.end() ? nullptr : body_->root()->operand(other - kinds_.begin());
+  }
+  // What counts the turns is in turn i: start + i * step.
+  std::pair<int64_t, int64_t> StartAndStep(const Instruction* counter) const {
+    return starts_.at(*StateElement(counter));
   }
   Kind kind(int64_t element) const { return kinds_[static_cast<size_t>(element)]; }
   int64_t parts() const { return counter_.trips; }
@@ -58,6 +64,8 @@ class PartLoop {
     if (found != adds_.end()) total = found->second;
     return found != adds_.end();
   }
+  // What elements of kind kChain follow from in the turn before, in the body's order.
+  const std::vector<Instruction*>& chain() const { return chain_; }
   // What is stacked in each turn.
   const Instruction* StackedRow(int64_t element) const {
     return body_->root()->operand(element)->operand(1);
@@ -98,6 +106,49 @@ class PartLoop {
     return IsStack(result, reads[0]) ? Kind::kStack
            : IsSum(result, reads[0]) ? Kind::kSum
                                      : Kind::kOther;
+  }
+
+  // Integers that follow from themselves, from turn to turn, such as a random key that is split in
+  // each: of no sums and of nothing floating.
+  void FindChains() {
+    for (Kind& kind : kinds_) {
+      if (kind == Kind::kOther) kind = Kind::kChain;
+    }
+    std::unordered_set<const Instruction*> behind;
+    for (bool changes = true; changes;) {
+      changes = false;
+      behind.clear();
+      for (int64_t i = 0; i < std::ssize(kinds_); ++i) {
+        if (kind(i) != Kind::kChain || FollowsFromChains(body_->root()->operand(i), behind))
+          continue;
+        kinds_[static_cast<size_t>(i)] = Kind::kOther;
+        changes = true;
+      }
+    }
+    for (Instruction* x : body_->instructions()) {
+      if (behind.contains(x)) chain_.push_back(x);
+    }
+  }
+
+  bool FollowsFromChains(const Instruction* x,
+                         std::unordered_set<const Instruction*>& behind) const {
+    if (behind.contains(x)) return true;
+    for (const Shape* leaf : LeafShapes(x->shape())) {
+      const bool is_whole_number = leaf->IsArray() &&
+                                   ClassOf(leaf->dtype()) != DTypeClass::kFloat &&
+                                   ClassOf(leaf->dtype()) != DTypeClass::kComplex;
+      if (!is_whole_number) return false;
+    }
+    if (const std::optional<int64_t> element = StateElement(x)) {
+      const Kind of = kind(*element);
+      if (of != Kind::kCounter && of != Kind::kKept && of != Kind::kChain) return false;
+    } else {
+      for (const Instruction* operand : x->operands()) {
+        if (!FollowsFromChains(operand, behind)) return false;
+      }
+    }
+    behind.insert(x);
+    return true;
   }
 
   // What counts the turns, the loop's own counter or another.
@@ -191,6 +242,7 @@ class PartLoop {
   const Computation* body_;
   std::map<int64_t, std::pair<int64_t, int64_t>> starts_;  // of counters, and their steps
   std::vector<Kind> kinds_;
+  std::vector<Instruction*> chain_;
   std::unordered_map<const Instruction*, int64_t> adds_;  // with the place of the sum
 };
 
@@ -208,14 +260,33 @@ class PartMerger {
     for (const Computation* computation : module_.computations()) {
       for (const Instruction* x : computation->instructions()) before[x->id()] = x->shape();
     }
-    if (!ResizeBatch(module_, size_)) return false;
+    const Expected<ExampleDims> examples = ExampleDims::Find(module_, size_.dimension);
+    if (!examples || !ResizeBatch(module_, size_)) return false;
     module_.header() = header;
     if (!KeepsMeaning(before)) return false;
-    TakeAllExamples();
+    PartValues values(module_, *examples, before, {size_.to / size_.from, size_.from, is_minor_});
+    if (const Instruction* x = values.NumberRows(); x != nullptr) return Refuse(x);
+    if (const Instruction* x = values.Find(own_); x != nullptr) return Refuse(x);
+    TakeAllExamples(values);
     return true;
   }
+  // Why a loop that adds up over parts of the batch is not taken; nothing: there is none.
+  const std::optional<Diagnostic>& refused() const { return refused_; }
 
  private:
+  bool Refuse(const Instruction* x) {
+    if (refused_) return false;
+    refused_ = module_.ErrorAt(
+        x, "E-PIPELINE-003",
+        fmt::format("a loop adds up over parts of the batch, and of '{}' ({}) it is not known what "
+                    "it is for all parts at once",
+                    x->name(), OpcodeName(x->opcode())));
+    refused_->hint =
+        "keys that a part has of its own are split before the loop, or folded with its number; or "
+        "take a step without the loop: --microbatches says into how many parts";
+    return false;
+  }
+
   // The entry with loops inlined: their parts are parameters for the time being.
   bool InlineBodies() {
     entry_ = module_.AddComputation(old_->name());
@@ -239,10 +310,10 @@ class PartMerger {
     return true;
   }
 
-  // A copy of row [1, n, ..] or rows [n, ..] of one part; of which array, in which order.
+  // What stands for one part's row [1, n, ..] or rows [n, ..] of which array.
   struct Rows {
     Instruction* whole;
-    bool is_minor;  // the part's number counts within that of its examples
+    bool are_examples;  // else something else that the part has of its own
   };
   struct Results {
     std::vector<Instruction*> elements;  // null: what nobody may read
@@ -285,26 +356,38 @@ class PartMerger {
     if (!counter || counter->trips < 2 || init->opcode() != Opcode::kTuple) return false;
     if (loop->called(1)->root()->opcode() != Opcode::kTuple) return false;
     const PartLoop parts(loop, *counter, users_);
-    if (!parts.IsUnderstood()) return false;
+    if (!parts.IsUnderstood()) return NoteUnknown(parts, *init);
     const std::vector<Instruction*> needed = Needed(parts);
     int64_t examples = 0;
+    bool is_minor = true;
     for (const Instruction* x : needed) {
-      if (parts.IsCounter(x)) return false;
       if (!parts.TakesPart(x)) continue;
+      const Instruction* whole = init->operand(parts.KeptElementOf(x->operand(0)));
+      if (!IsOfExamples(whole)) continue;
       const Shape* shape = x->shape();
       const int64_t dim = DimOfExamples(shape);
-      const bool is_part = dim < shape->rank() && (examples == 0 || shape->dim(dim) == examples) &&
-                           IsOfExamples(init->operand(parts.KeptElementOf(x->operand(0))));
-      if (!is_part) return false;
+      if (dim >= shape->rank() || (examples != 0 && shape->dim(dim) != examples)) return false;
       examples = shape->dim(dim);
+      is_minor = is_minor && shape->dim(0) == 1 && IsMinor(whole);
     }
     const int64_t all = examples * parts.parts();
     if (examples == 0 || (size_.from != 0 && (size_.from != examples || size_.to != all))) {
       return false;
     }
-    size_.from = examples, size_.to = all;
+    if (size_.from != 0 && is_minor != is_minor_) return false;
+    size_.from = examples, size_.to = all, is_minor_ = is_minor;
     CopyBody(loop, parts, needed);
     return true;
+  }
+
+  // Of a loop over parts of examples that adds something up: what else it hands on.
+  bool NoteUnknown(const PartLoop& parts, const Instruction& init) {
+    const auto of_examples = [&](const Instruction* x) {
+      return parts.TakesPart(x) && IsOfExamples(init.operand(parts.KeptElementOf(x->operand(0))));
+    };
+    const bool is_over_parts = std::ranges::any_of(parts.body().instructions(), of_examples);
+    if (const Instruction* x = parts.Unknown(); is_over_parts && x != nullptr) Refuse(x);
+    return false;
   }
 
   static int64_t DimOfExamples(const Shape* part) { return part->dim(0) == 1 ? 1 : 0; }
@@ -334,9 +417,16 @@ class PartMerger {
     const Instruction* init = loop->operand(0);
     const Computation& body = parts.body();
     std::unordered_map<const Instruction*, Instruction*> inner;
+    const std::map<int64_t, Chain> chains = ChainsOf(loop, parts);
     for (Instruction* x : needed) {
+      if (parts.IsCounter(x)) {
+        inner[x] = NumberOf(parts, x);
+        continue;
+      }
       if (const std::optional<int64_t> element = parts.StateElement(x)) {
-        inner[x] = value_.at(init->operand(*element));
+        const auto chain = chains.find(*element);
+        inner[x] = chain == chains.end() ? value_.at(init->operand(*element))
+                                         : StandIn(x, {chain->second.of_parts, false});
         continue;
       }
       if (parts.TakesPart(x)) {
@@ -358,10 +448,59 @@ class PartMerger {
       Instruction* element = nullptr;
       if (kind == PartLoop::Kind::kKept) element = value_.at(init->operand(i));
       if (kind == PartLoop::Kind::kSum) element = inner.at(body.root()->operand(i));
+      if (kind == PartLoop::Kind::kChain) element = chains.at(i).last;
       results.elements.push_back(element);
       results.stacked.push_back(
           kind == PartLoop::Kind::kStack ? Marked(inner.at(parts.StackedRow(i))) : nullptr);
     }
+  }
+
+  static std::vector<int64_t> RowDims(int64_t rows, const Instruction* x) {
+    std::vector<int64_t> dims = {rows};
+    dims.insert(dims.end(), x->shape()->dims().begin(), x->shape()->dims().end());
+    return dims;
+  }
+
+  // An element of kind kChain: what it is in each part, in one array, and after the last.
+  struct Chain {
+    Instruction *of_parts, *last;
+  };
+  std::map<int64_t, Chain> ChainsOf(const Instruction* loop, const PartLoop& parts) {
+    const Instruction* init = loop->operand(0);
+    std::map<int64_t, Chain> chains;
+    for (int64_t i = 0; i < init->operand_count(); ++i) {
+      if (parts.kind(i) != PartLoop::Kind::kChain) continue;
+      Instruction* first = value_.at(init->operand(i));
+      const std::vector<int64_t> dims = RowDims(parts.parts(), first);
+      const Shape* shape = module_.context().Array(first->shape()->dtype(), dims);
+      chains[i] = {builder_->Zero(shape), first};
+    }
+    for (int64_t part = 0; part < parts.parts() && !chains.empty(); ++part) {
+      for (auto& [i, chain] : chains) {
+        Instruction* row = builder_->Reshape(chain.last, RowDims(1, chain.last));
+        std::vector<Instruction*> starts(static_cast<size_t>(row->shape()->rank()),
+                                         builder_->ScalarInt(DType::kS32, 0));
+        starts[0] = builder_->ScalarInt(DType::kS32, part);
+        chain.of_parts = builder_->DynamicUpdateSlice(chain.of_parts, row, starts);
+      }
+      std::unordered_map<const Instruction*, Instruction*> inner;
+      for (Instruction* x : parts.chain()) {
+        if (parts.IsCounter(x)) {
+          const auto [start, step] = parts.StartAndStep(x);
+          inner[x] = builder_->ScalarInt(x->shape()->dtype(), start + part * step);
+        } else if (const std::optional<int64_t> element = parts.StateElement(x)) {
+          const auto chain = chains.find(*element);
+          inner[x] =
+              chain == chains.end() ? value_.at(init->operand(*element)) : chain->second.last;
+        } else {
+          std::vector<Instruction*> operands;
+          for (const Instruction* operand : x->operands()) operands.push_back(inner.at(operand));
+          inner[x] = CloneInto(module_, entry_, x, operands, /*take_name=*/false);
+        }
+      }
+      for (auto& [i, chain] : chains) chain.last = inner.at(parts.body().root()->operand(i));
+    }
+    return chains;
   }
 
   Instruction* Marked(Instruction* x) {
@@ -372,12 +511,28 @@ class PartMerger {
   }
 
   Instruction* PartOf(Instruction* whole, const Instruction* slice) {
+    const bool are_examples = IsOfExamples(whole);
+    Instruction* part = StandIn(slice, {value_.at(whole), are_examples});
+    const int64_t number = part->attributes<ParameterAttributes>().number;
+    if (are_examples) size_.dimension[number] = DimOfExamples(slice->shape());
+    return part;
+  }
+
+  // The number of the part, of all parts in an array.
+  Instruction* NumberOf(const PartLoop& parts, const Instruction* counter) {
+    const auto [start, step] = parts.StartAndStep(counter);
+    std::vector<int64_t> numbers;
+    for (int64_t i = 0; i < parts.parts(); ++i) numbers.push_back(start + i * step);
+    return StandIn(counter, {builder_->IntegerTable(counter->shape()->dtype(), numbers), false});
+  }
+
+  Instruction* StandIn(const Instruction* x, const Rows& rows) {
     const int64_t number = old_->parameter_count() + std::ssize(rows_);
-    builder_->set_origin(slice);
-    Instruction* part = builder_->Parameter(number, slice->shape(), "part");
+    builder_->set_origin(x);
+    Instruction* part = builder_->Parameter(number, x->shape(), "part");
     builder_->set_origin(nullptr);
-    rows_[part] = {value_.at(whole), IsMinor(whole)};
-    size_.dimension[number] = DimOfExamples(slice->shape());
+    rows_[part] = rows;
+    if (!rows.are_examples) own_.insert(part);
     return part;
   }
 
@@ -401,23 +556,24 @@ class PartMerger {
     return true;
   }
 
-  // Only the body has grown, and it has no random numbers, which are each part's own.
-  bool KeepsMeaning(const std::vector<const Shape*>& before) const {
+  // Only the body has grown, and it has no generators of random numbers, whose state is one part's.
+  bool KeepsMeaning(const std::vector<const Shape*>& before) {
     for (const Computation* computation : module_.computations()) {
       for (const Instruction* x : computation->instructions()) {
         if (x->shape() == before[x->id()]) continue;
-        const bool is_random = x->opcode() == Opcode::kXor || x->opcode() == Opcode::kRng ||
-                               x->opcode() == Opcode::kRngBitGenerator;
+        const bool is_random =
+            x->opcode() == Opcode::kRng || x->opcode() == Opcode::kRngBitGenerator;
+        if (is_random) return Refuse(x);
         const bool is_given = x->opcode() == Opcode::kParameter && computation == entry_ &&
                               !rows_.contains(const_cast<Instruction*>(x));
-        if (is_random || is_given || x == entry_->root()) return false;
+        if (is_given || x == entry_->root()) return false;
       }
     }
     return true;
   }
 
   // What the parts stand for, in their place.
-  void TakeAllExamples() {
+  void TakeAllExamples(PartValues& values) {
     Computation* made = module_.AddComputation(entry_->name());
     Builder builder(module_, made);
     std::unordered_map<const Instruction*, Instruction*> value;
@@ -426,22 +582,28 @@ class PartMerger {
       for (const auto& [part, rows] : waiting) {
         if (rows.whole != whole) continue;
         Instruction* all = value.at(whole);
-        std::vector<int64_t> order(static_cast<size_t>(all->shape()->rank()));
-        for (size_t d = 0; d < order.size(); ++d) order[d] = static_cast<int64_t>(d);
-        const bool has_part_dim = part->shape()->dim(0) == 1;
-        if (has_part_dim && rows.is_minor) std::swap(order[0], order[1]);
-        value[part] = builder.Reshape(builder.Transpose(all, order), part->shape()->dims());
+        std::vector<int64_t> dims(part->shape()->dims().begin(), part->shape()->dims().end());
+        if (!rows.are_examples) {
+          dims.insert(dims.begin(), size_.to / size_.from);
+        } else if (is_minor_) {
+          std::vector<int64_t> order(static_cast<size_t>(all->shape()->rank()));
+          std::iota(order.begin(), order.end(), 0);
+          std::swap(order[0], order[1]);
+          all = builder.Transpose(all, order);
+        }
+        value[part] = builder.Reshape(all, dims);
       }
     };
     for (Instruction* x : entry_->instructions()) {
       if (rows_.contains(x)) continue;
       std::vector<Instruction*> operands;
       for (Instruction* operand : x->operands()) operands.push_back(value.at(operand));
-      value[x] = CloneInto(module_, made, x, operands, /*take_name=*/true);
+      value[x] = values.Copy(x, operands, builder);
       take(x);
     }
     made->set_root(value.at(entry_->root()));
     module_.set_entry(made);
+    module_.SetComputations(CallPostOrder(module_));
     RemoveDeadCode(module_);
   }
 
@@ -455,116 +617,16 @@ class PartMerger {
   std::unordered_map<const Instruction*, Results> results_;      // of merged loops
   std::unordered_map<const Instruction*, Instruction*> stacks_;  // what they stack: its row
   std::unordered_map<Instruction*, Rows> rows_;                  // by the part
+  std::unordered_set<const Instruction*> own_;  // of these, those that are no examples
   BatchSize size_;
-};
-
-bool IsPartMark(const Instruction* x) {
-  return x->opcode() == Opcode::kCustomCall &&
-         x->attributes<CustomCallAttributes>().target.starts_with(kPartMark);
-}
-
-int64_t PartsOfMark(const Instruction* x) {
-  std::string_view number = x->attributes<CustomCallAttributes>().target.substr(kPartMark.size());
-  int64_t parts = 1;
-  std::from_chars(number.data(), number.data() + number.size(), parts);
-  return parts;
-}
-
-// Is what a part adds linear in sums over examples, and in what each part adds alike?
-class PartSums {
- public:
-  explicit PartSums(const Module& module) : has_sum_(module.instruction_limit()) {
-    for (const Instruction* x : module.entry()->instructions()) {
-      has_sum_[x->id()] = x->opcode() == Opcode::kAllReduce || AnyHasSum(x);
-    }
-  }
-
-  // The first instruction that is not; null: all are.
-  const Instruction* NotLinear(const Instruction* x) {
-    if (!seen_.insert(x).second) return nullptr;
-    if (x->opcode() == Opcode::kAllReduce) {
-      return Phases::IsSum(x) && !AnyHasSum(x) ? nullptr : x;
-    }
-    for (const int64_t i : LinearOperands(x)) {
-      if (i < 0) return x;
-      const Instruction* operand = x->operand(i);
-      if (!HasSum(operand)) {
-        if (!IsFilledWith(operand, 0.0)) alike_.insert({x, i});
-      } else if (const Instruction* found = NotLinear(operand)) {
-        return found;
-      }
-    }
-    return nullptr;
-  }
-  // Is operand i of `x` something that each part adds, of no examples, such as a decay of weights?
-  bool IsAlike(const Instruction* x, int64_t i) const { return alike_.contains({x, i}); }
-
- private:
-  bool HasSum(const Instruction* x) const { return has_sum_[x->id()]; }
-  bool AnyHasSum(const Instruction* x) const {
-    return std::ranges::any_of(x->operands(), [&](const Instruction* y) { return HasSum(y); });
-  }
-
-  // The operands in which x is linear; -1: in others it is not.
-  std::vector<int64_t> LinearOperands(const Instruction* x) const {
-    const auto only = [&](std::vector<int64_t> linear) {
-      for (int64_t i = 0; i < x->operand_count(); ++i) {
-        const bool is_linear = std::ranges::find(linear, i) != linear.end();
-        if (!is_linear && HasSum(x->operand(i))) return std::vector<int64_t>{-1};
-      }
-      return linear;
-    };
-    switch (x->opcode()) {  // what gradients of weights go through
-      case Opcode::kAdd:
-      case Opcode::kSubtract:
-        return {0, 1};
-      case Opcode::kConcatenate: {
-        std::vector<int64_t> all;
-        for (int64_t i = 0; i < x->operand_count(); ++i) all.push_back(i);
-        return all;
-      }
-      case Opcode::kMultiply:
-      case Opcode::kDot:
-        return only({HasSum(x->operand(0)) ? 0 : 1});
-      case Opcode::kSelect:
-        return only({1, 2});
-      case Opcode::kDynamicUpdateSlice:
-        return only({0, 1});
-      case Opcode::kPad:
-        return IsFilledWith(x->operand(1), 0.0) ? std::vector<int64_t>{0}
-                                                : std::vector<int64_t>{-1};
-      case Opcode::kReduce: {
-        const bool adds_up = x->operand_count() == 2 && CombinerOf(x->called(0)) == Opcode::kAdd &&
-                             IsFilledWith(x->operand(1), 0.0);
-        return {adds_up ? 0 : -1};
-      }
-      case Opcode::kDivide:
-      case Opcode::kNegate:
-      case Opcode::kConvert:
-      case Opcode::kCopy:
-      case Opcode::kReshape:
-      case Opcode::kTranspose:
-      case Opcode::kBroadcast:
-      case Opcode::kReverse:
-      case Opcode::kSlice:
-      case Opcode::kDynamicSlice:
-      case Opcode::kOptBarrier:
-        return only({0});
-      case Opcode::kCustomCall:
-        return {IsIdentityCall(*x) || IsPartMark(x) ? 0 : -1};
-      default:  // others are not linear, or not known to be
-        return {-1};
-    }
-  }
-
-  std::vector<bool> has_sum_;  // by id: it follows from a sum over examples
-  std::unordered_set<const Instruction*> seen_;
-  std::set<std::pair<const Instruction*, int64_t>> alike_;
+  bool is_minor_ = false;  // see PartRows
+  std::optional<Diagnostic> refused_;
 };
 
 }  // namespace
 
-std::unique_ptr<Module> MergeAccumulatedParts(const Module& module, const BatchDims& batch) {
+std::unique_ptr<Module> MergeAccumulatedParts(const Module& module, const BatchDims& batch,
+                                              std::optional<Diagnostic>& refused) {
   const auto is_counted = [](const Instruction* x) {
     return x->opcode() == Opcode::kWhile && CounterOf(*x);
   };
@@ -572,42 +634,10 @@ std::unique_ptr<Module> MergeAccumulatedParts(const Module& module, const BatchD
   std::unique_ptr<Module> merged = module.Clone();
   ForwardTupleElements(*merged);
   RemoveDeadCode(*merged);
-  return PartMerger(*merged, batch).Run() ? std::move(merged) : nullptr;
-}
-
-Expected<void> CheckPartSums(Module& module) {
-  PartSums sums(module);
-  int64_t parts = 1;
-  for (const Instruction* x : module.entry()->instructions()) {
-    if (!IsPartMark(x)) continue;
-    parts = PartsOfMark(x);
-    const Instruction* wrong = sums.NotLinear(x);
-    if (wrong == nullptr) continue;
-    Diagnostic error = module.ErrorAt(
-        wrong, "E-PIPELINE-003",
-        fmt::format("a loop adds up '{}' ({}) over parts of the batch, which is no sum over the "
-                    "examples of a part",
-                    wrong->name(), OpcodeName(wrong->opcode())));
-    error.hint =
-        "divide sums by what the examples count behind the loop; or take a step without it: "
-        "--microbatches says into how many parts";
-    return Fail(std::move(error));
-  }
-  RewriteModule(module, [&](Instruction* x, Rewriter& rewriter) -> Instruction* {
-    Builder& builder = rewriter.builder();
-    std::vector<Instruction*> operands(x->operands().begin(), x->operands().end());
-    bool any = false;
-    for (int64_t i = 0; i < x->operand_count(); ++i) {
-      if (!sums.IsAlike(x, i)) continue;
-      Instruction*& operand = operands[static_cast<size_t>(i)];
-      Instruction* times = builder.Scalar(operand->shape()->dtype(), static_cast<double>(parts));
-      operand = builder.Multiply(operand, builder.BroadcastScalar(times, operand->shape()->dims()));
-      any = true;
-    }
-    if (IsPartMark(x)) return operands[0];
-    return any ? builder.CloneWith(x, operands, x->shape()) : x;
-  });
-  return {};
+  PartMerger merger(*merged, batch);
+  if (merger.Run()) return merged;
+  refused = merger.refused();
+  return nullptr;
 }
 
 }  // namespace gshard::pipeline

@@ -9,6 +9,7 @@
 #define GSHARD_CORE_PIPELINE_ACCUMULATED_PARTS_H_
 
 #include <memory>
+#include <optional>
 
 #include "core/pipeline/plan/batch.h"
 #include "ir/module.h"
@@ -18,15 +19,12 @@ namespace gshard::pipeline {
 // Returns the step with the body of each such loop in its place, once, for all of its examples;
 // null: there is none. A loop is one if it is counted and of the entry, takes the rows of arrays
 // that are made of examples alone, only adds to what it carries, or stacks what is added up behind
-// it, and needs its counter for nothing else. What a part adds is marked: whether it is a sum over
-// examples is known once the batch is split (CheckPartSums). Calls must be inlined.
-std::unique_ptr<Module> MergeAccumulatedParts(const Module& module, const BatchDims& batch);
-
-// Of the program of one micro-batch of a merged step: removes the marks, and multiplies what each
-// part adds of no examples, such as a decay of weights, by the number of parts. Errors:
-// E-PIPELINE-003 at what is not linear in sums over examples, such as a mean over the unmasked
-// words of a part.
-Expected<void> CheckPartSums(Module& module);
+// it. What else a part has of its own, such as random keys, goes to its rows (part_values.h). What
+// a part adds is marked: whether it is a sum over examples is known once the batch is split
+// (part_sums.h). `refused`: E-PIPELINE-003 at what keeps such a loop from being taken. Calls must
+// be inlined.
+std::unique_ptr<Module> MergeAccumulatedParts(const Module& module, const BatchDims& batch,
+                                              std::optional<Diagnostic>& refused);
 
 }  // namespace gshard::pipeline
 

@@ -12,6 +12,8 @@
 #include "core/pipeline/emit/emission.h"
 #include "core/pipeline/emit/pass_values.h"
 #include "core/pipeline/emit/stages.h"
+#include "core/pipeline/joined_batches.h"
+#include "core/pipeline/part_sums.h"
 #include "core/pipeline/plan/balance.h"
 #include "core/pipeline/plan/batch.h"
 #include "core/pipeline/plan/entering_examples.h"
@@ -23,6 +25,7 @@
 #include "core/pipeline/plan/tuple_elements.h"
 #include "core/pipeline/plan/unpipelined_shardings.h"
 #include "core/pipeline/restack.h"
+#include "core/pipeline/second_pass.h"
 #include "core/pipeline/work.h"
 #include "core/transforms/rewriter.h"
 #include "fmt/format.h"
@@ -270,10 +273,13 @@ Expected<AlikeLayers> MakeLayersAlike(Module& module, const BatchDims& batch,
   auto copies = CopyEnteringExamples(module, batch, updates, options, regions);
   if (!copies) return Fail(std::move(copies.error()));
   alike.entering = std::move(*copies);
-  const Phases phases(module, batch, alike.entering);
-  Expected<LayerGraph> layers = LayerGraph::Make(module, phases, updates, options, regions);
-  if (!layers) return Fail(std::move(layers.error()));
-  alike.own_constants = SplitLayerConstants(module, phases, *layers);
+  for (bool again = true; again;) {
+    const Phases phases(module, batch, alike.entering);
+    Expected<LayerGraph> layers = LayerGraph::Make(module, phases, updates, options, regions);
+    if (!layers) return Fail(std::move(layers.error()));
+    again = NumberLayerSlices(module, phases, *layers);
+    if (!again) alike.own_constants = SplitLayerConstants(module, phases, *layers);
+  }
   return alike;
 }
 
@@ -389,6 +395,31 @@ void MakeTimeline(PipelinePlan& plan, const StageGraph& stages, const LayerGraph
   }
 }
 
+// The error of too few equal layers for a shifting buffer's stages gets a place: the first of them,
+// or the longest layer.
+Diagnostic AtLayer(const Module& module, const LayerGraph& graph, const PipelineOptions& options,
+                   Diagnostic error) {
+  const std::vector<Layer>& layers = graph.layers();
+  const bool are_few =
+      std::ranges::count_if(layers, &Layer::is_repeated) < options.stages * StagesOfDevice(options);
+  if (options.schedule != ScheduleKind::kShift || !are_few) return error;
+  const auto equal = std::ranges::find_if(layers, &Layer::is_repeated);
+  const auto layer =
+      equal != layers.end() ? equal : std::ranges::max_element(layers, {}, &Layer::forward_s);
+  for (const Instruction* x : module.entry()->instructions()) {
+    if (graph.LayerOf(x) != layer - layers.begin() || x->source().empty()) continue;
+    const std::string which = equal == layers.end()
+                                  ? fmt::format("the longest of {} layers", layers.size())
+                                  : fmt::format("the first of {} equal layers",
+                                                std::ranges::count_if(layers, &Layer::is_repeated));
+    Diagnostic located = module.ErrorAt(x, std::move(error.code),
+                                        fmt::format("{}; {} begins here", error.message, which));
+    located.hint = std::move(error.hint);
+    return located;
+  }
+  return error;
+}
+
 // A step whose batch is known, and whose loops over parts of it stay as they are.
 Expected<PipelinePlan> PipelineStep(Module& module, const BatchDims& batch,
                                     const PipelineOptions& given, const PassTimes* times) {
@@ -427,7 +458,7 @@ Expected<PipelinePlan> PipelineStep(Module& module, const BatchDims& batch,
   plan.layers = layers->layers();
   Expected<std::vector<int64_t>> first =
       BalanceStages(plan.layers, options.stages * StagesOfDevice(options), options);
-  if (!first) return Fail(std::move(first.error()));
+  if (!first) return Fail(AtLayer(module, *layers, options, std::move(first.error())));
   plan.first_layers = std::move(*first);
 
   const bool has_forward_of_last =
@@ -467,6 +498,27 @@ Expected<PipelinePlan> PipelineStep(Module& module, const BatchDims& batch,
   return plan;
 }
 
+// The same where it has two passes over the batch, which are refused, or batches that are joined in
+// one dim, whose rows get another order only where they have to.
+Expected<PipelinePlan> PipelineBatches(Module& module, const BatchDims& batch,
+                                       const PipelineOptions& options, const PassTimes* times) {
+  std::unique_ptr<Module> ordered = module.Clone();
+  Expected<PipelinePlan> plan = PipelineStep(module, batch, options, times);
+  if (plan && (options.microbatches == 1 || plan->microbatch_sums.empty())) return plan;
+  if (auto second = FindSecondPass(*ordered, batch)) return Fail(*std::move(second));
+  if (plan || plan.error().code != "E-PIPELINE-003") return plan;
+  const int64_t microbatches = std::max<int64_t>(options.microbatches, 2);  // see MarkSums
+  const Expected<bool> has_order = OrderJoinedBatches(*ordered, batch, microbatches);
+  if (!has_order) {
+    const bool is_reason = JoinsBatchesAt(*ordered, batch, plan.error());
+    return Fail(is_reason ? has_order.error() : plan.error());
+  }
+  if (!*has_order) return plan;
+  plan = PipelineStep(*ordered, batch, options, times);
+  if (plan) module = std::move(*ordered);
+  return plan;
+}
+
 }  // namespace
 
 Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& options,
@@ -474,14 +526,19 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
   TakeResultApart(module);
   const Expected<BatchDims> batch = FindBatch(module, options);
   if (!batch) return Fail(batch.error());
-  const std::unique_ptr<Module> merged = MergeAccumulatedParts(module, *batch);
-  if (merged == nullptr) return PipelineStep(module, *batch, options, times);
-  Expected<PipelinePlan> plan = PipelineStep(*merged, *batch, options, times);
+  std::optional<Diagnostic> refused;
+  const std::unique_ptr<Module> merged = MergeAccumulatedParts(module, *batch, refused);
+  if (merged == nullptr) {
+    Expected<PipelinePlan> plan = PipelineBatches(module, *batch, options, times);
+    if (!plan && refused) return Fail(*std::move(refused));
+    return plan;
+  }
+  Expected<PipelinePlan> plan = PipelineBatches(*merged, *batch, options, times);
   if (plan) {
     module = std::move(*merged);
     return plan;
   }
-  Expected<PipelinePlan> in_parts = PipelineStep(module, *batch, options, times);
+  Expected<PipelinePlan> in_parts = PipelineBatches(module, *batch, options, times);
   return in_parts ? std::move(in_parts) : std::move(plan);
 }
 

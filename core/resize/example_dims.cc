@@ -298,7 +298,9 @@ class ExampleSearch {
       Read(x, operand, 0, operand->shape(), relation, relation.operands[At(i)], examples);
     }
     for (size_t f = 0; f < examples.size() && !error_; ++f) {
-      if (examples[f].count > 0 && IsFixed(*x, relation, static_cast<int>(f))) RefusePart(x);
+      if (examples[f].count > 0 && IsFixed(*x, relation, static_cast<int>(f), examples[f])) {
+        RefusePart(x);
+      }
     }
     for (size_t i = 0; i < results.size(); ++i) {
       if (results[i]->IsArray())
@@ -365,12 +367,16 @@ class ExampleSearch {
   }
 
   // Does an attribute that cannot follow say how many elements there are along the factor?
-  bool IsFixed(const Instruction& x, const DimRelation& relation, int factor) const {
+  bool IsFixed(const Instruction& x, const DimRelation& relation, int factor,
+               const Examples& examples) const {
     const Factor& of = relation.factors[At(factor)];
     switch (x.opcode()) {  // those whose attributes have sizes, or that make dims longer or shorter
       case Opcode::kConcatenate:
         return false;  // of whole batches, else their sizes do not divide
+      case Opcode::kSlice:
+        return ChangesSize(x, relation, factor) && !SlicesBatches(x, relation, factor, examples);
       case Opcode::kPad:
+        return of.kind == FactorKind::kPermutation && !PadsBatches(x, relation, factor, examples);
       case Opcode::kReduceWindow:
       case Opcode::kSelectAndScatter:
         return of.kind == FactorKind::kPermutation;
@@ -383,6 +389,31 @@ class ExampleSearch {
       default:  // by the sizes of its dims
         return ChangesSize(x, relation, factor);
     }
+  }
+
+  static size_t DimOfOperand(const DimRelation& relation, int factor) {
+    const std::vector<FactorList>& dims = relation.operands[0];
+    return static_cast<size_t>(
+        std::ranges::find_if(dims, [&](const FactorList& own) { return own[0] == factor; }) -
+        dims.begin());
+  }
+
+  // Does it take whole batches of several that were joined?
+  static bool SlicesBatches(const Instruction& x, const DimRelation& relation, int factor,
+                            const Examples& examples) {
+    const auto& slice = x.attributes<SliceAttributes>();
+    const size_t d = DimOfOperand(relation, factor);
+    const int64_t batch = examples.count * examples.minor;
+    return slice.starts[d] % batch == 0 && slice.limits[d] % batch == 0 && slice.strides[d] == 1;
+  }
+
+  // Does it put whole batches before and behind?
+  static bool PadsBatches(const Instruction& x, const DimRelation& relation, int factor,
+                          const Examples& examples) {
+    const PadDim& pad = x.attributes<PadAttributes>().padding[DimOfOperand(relation, factor)];
+    const int64_t batch = examples.count * examples.minor;
+    return pad.interior == 0 && pad.low >= 0 && pad.high >= 0 && pad.low % batch == 0 &&
+           pad.high % batch == 0;
   }
 
   // Does a dim that is the factor alone have another size than the factor?

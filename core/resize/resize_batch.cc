@@ -108,11 +108,32 @@ class BatchResizer {
     return module_.arena().Copy(std::span<const int64_t>(values));
   }
 
+  // Where slices of x begin and end: at whole batches, where the dim counts examples.
+  Dims ResizedPlaces(Dims places, const Instruction& x) const {
+    std::vector<int64_t> values(places.begin(), places.end());
+    for (size_t d = 0; d < values.size(); ++d) {
+      values[d] = Grown(values[d], examples_.Of(x, 0, static_cast<int64_t>(d)));
+    }
+    return module_.arena().Copy(std::span<const int64_t>(values));
+  }
+
   Expected<void> ResizeAttributes(Instruction* x, const Shape* shape) {
     switch (x->opcode()) {  // those with sizes in their attributes
       case Opcode::kSlice: {
         auto& slice = x->mutable_attributes<SliceAttributes>();
-        slice.limits = ResizedSizes(slice.limits, *x->operand(0));
+        slice.starts = ResizedPlaces(slice.starts, *x->operand(0));
+        slice.limits = ResizedPlaces(slice.limits, *x->operand(0));
+        return {};
+      }
+      case Opcode::kPad: {
+        auto& pad = x->mutable_attributes<PadAttributes>();
+        std::vector<PadDim> padding(pad.padding.begin(), pad.padding.end());
+        for (size_t d = 0; d < padding.size(); ++d) {
+          const Examples examples = examples_.Of(*x->operand(0), 0, static_cast<int64_t>(d));
+          padding[d].low = Grown(padding[d].low, examples);
+          padding[d].high = Grown(padding[d].high, examples);
+        }
+        pad.padding = module_.arena().Copy(std::span<const PadDim>(padding));
         return {};
       }
       case Opcode::kDynamicSlice: {

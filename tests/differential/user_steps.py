@@ -2,7 +2,7 @@
 
 optax, flax, nnx, haiku and equinox; data, tensor (2) and ZeRO-1 parallel; layers one by one and scanned; checkpoints by policy and by name;
 shard_map in the layers; mixed precision; explicit out_shardings with donation; optimizers whose state is not donated; frozen weights;
-low-rank adapters.
+low-rank adapters; two batches as one.
 """
 import os
 
@@ -261,6 +261,75 @@ def accumulated_gradients():
         return jax.tree.map(lambda x, g: x - .1 * g, p, gradient), value
 
     return lowered(f, placed(decoder_parameters(False), whole), examples(jnp.int32, BATCH, LENGTH), donated=(0,))
+
+
+def accumulated_dropout_step(words):
+    """Parts with keys of their own, which layers of a scan split further; the numbers of a part's rows weigh them."""
+    def loss(p, words, key):
+        def layer(x, own):
+            layer, key = own
+            x = block(x, layer)
+            return jnp.where(jax.random.bernoulli(key, .9, x.shape), x / .9, 0), None
+
+        x, _ = jax.lax.scan(layer, p["embedding"][words], (p["layers"], jax.random.split(key, LAYERS)))
+        values = optax.softmax_cross_entropy_with_integer_labels((x @ p["head"])[:, :-1], words[:, 1:])
+        return jnp.mean(values * jnp.arange(1., 1 + len(words))[:, None])
+
+    def f(p, words, key):
+        def part(carried, words):
+            value, total, key = carried
+            key, own = jax.random.split(key)
+            one, gradient = jax.value_and_grad(loss)(p, words, own)
+            return (value + one, jax.tree.map(jnp.add, total, gradient), key), None
+
+        zero = jnp.zeros(()), jax.tree.map(jnp.zeros_like, p), key
+        (value, gradient, _), _ = jax.lax.scan(part, zero, words.reshape(2, BATCH // 2, LENGTH))
+        return jax.tree.map(lambda x, g: x - .05 * g, p, gradient), value / 2
+
+    return lowered(f, placed(decoder_parameters(True), whole), words, jax.ShapeDtypeStruct((2,), jnp.uint32), donated=(0,))
+
+
+@step
+def accumulated_dropout():
+    return accumulated_dropout_step(jax.ShapeDtypeStruct((BATCH, LENGTH), jnp.int32))
+
+
+@step
+def accumulated_dropout_data_parallel():
+    return accumulated_dropout_step(examples(jnp.int32, BATCH, LENGTH))
+
+
+@step
+def preferred_pairs():
+    """Chosen and rejected sequences as one batch, compared pair by pair."""
+    def log_probabilities(p, words):
+        x, _ = jax.lax.scan(lambda x, layer: (block(x, layer), None), p["embedding"][words], p["layers"])
+        logits = jax.nn.log_softmax((x @ p["head"])[:, :-1])
+        return jnp.take_along_axis(logits, words[:, 1:, None], -1)[..., 0].sum(-1)
+
+    def loss(p, chosen, rejected, margins):
+        better, worse = jnp.split(log_probabilities(p, jnp.concatenate([chosen, rejected])), 2)
+        return -jax.nn.log_sigmoid(.1 * (better - worse - margins)).mean()
+
+    words = examples(jnp.int32, BATCH, LENGTH)
+    return descent_step(loss, placed(decoder_parameters(True), whole), words, words, examples(jnp.float32, BATCH))
+
+
+@step
+def joined_views():
+    """Two views as one batch, with a random mask of its rows, and labels of both."""
+    def loss(p, first, second, labels, key):
+        x = jnp.concatenate([first, second])
+        for layer in p["layers"]:
+            x = mlp(x, layer)
+        x = jnp.where(jax.random.bernoulli(key, .8, x.shape), x, 0)
+        logits = x.mean(1) @ p["head"]
+        own = optax.softmax_cross_entropy_with_integer_labels(logits, jnp.concatenate([labels, (labels + 1) % WORDS])).mean()
+        return own + jnp.mean((logits[:BATCH] - logits[BATCH:]) ** 2)
+
+    rows = jax.ShapeDtypeStruct((BATCH, LENGTH, WIDTH), jnp.float32)
+    return descent_step(loss, decoder_parameters(False), rows, rows, jax.ShapeDtypeStruct((BATCH,), jnp.int32),
+                        jax.ShapeDtypeStruct((2,), jnp.uint32))
 
 
 @step

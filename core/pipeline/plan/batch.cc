@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <numeric>
 #include <ranges>
+#include <unordered_map>
 
 #include "core/analysis/combiner.h"
 #include "core/analysis/near_names.h"
 #include "core/analysis/parameter_pattern.h"
 #include "core/analysis/partitioned.h"
 #include "core/analysis/trip_count.h"
+#include "core/pipeline/plan/clone.h"
 #include "core/pipeline/plan/inner_sums.h"
 #include "core/pipeline/plan/shard_rows.h"
 #include "core/propagation/canonicalizer.h"
@@ -336,6 +338,110 @@ Expected<void> Partition(Module& module, const BatchDims& batch, int64_t count,
   return {};
 }
 
+bool ReadsNumber(const Instruction* x) {
+  return IsControlFlow(x->opcode()) && std::ranges::any_of(x->called(), [](const Computation* c) {
+           return std::ranges::any_of(c->instructions(), [](const Instruction* y) {
+             return y->opcode() == Opcode::kPartitionId || ReadsNumber(y);
+           });
+         });
+}
+
+// Hands the number of the micro-batch to loops and branches: later partition-id counts devices
+// there, and the pass that runs them knows the number of its micro-batch.
+class NumberInput {
+ public:
+  explicit NumberInput(Module& module) : module_(module) {}
+
+  void Run() {
+    RewriteModule(module_, [&](Instruction* x, Rewriter& rewriter) -> Instruction* {
+      Builder& b = rewriter.builder();
+      if (x->parent() == module_.entry() && ReadsNumber(x)) return Given(x, b.PartitionId(), b);
+      const bool is_element =
+          x->opcode() == Opcode::kGetTupleElement && x->operand(0)->opcode() == Opcode::kTuple;
+      return is_element ? x->operand(0)->operand(x->attributes<GetTupleElementAttributes>().index)
+                        : x;
+    });
+    module_.SetComputations(CallPostOrder(module_));
+  }
+
+ private:
+  // Of a loop or conditional whose operands are of the builder's computation.
+  Instruction* Given(Instruction* x, Instruction* number, Builder& b) {
+    std::vector<Instruction*> operands(x->operands().begin(), x->operands().end());
+    const bool is_loop = x->opcode() == Opcode::kWhile;
+    std::vector<Computation*> called;
+    for (const Computation* old : x->called()) {
+      called.push_back(Reading(*old, is_loop, is_loop && old == x->called(1)));
+    }
+    b.set_origin(x);
+    if (!is_loop) {
+      for (size_t i = 1; i < operands.size(); ++i) {
+        Instruction* const pair[] = {operands[i], number};
+        operands[i] = b.Tuple(pair);
+      }
+      return Named(
+          b.Add(Opcode::kConditional, operands, NoAttributes{}, x->shape(), called, x->name()), x);
+    }
+    Instruction* const state[] = {b.Tuple(Elements(b, operands[0], number))};
+    Instruction* loop = Named(
+        b.Add(Opcode::kWhile, state, NoAttributes{}, state[0]->shape(), called, x->name()), x);
+    std::vector<Instruction*> elements = Elements(b, loop, nullptr);
+    elements.pop_back();
+    return b.Tuple(elements);
+  }
+
+  static Instruction* Named(Instruction* made, Instruction* x) {
+    const std::string_view name = x->name();
+    x->set_name(made->name());
+    made->set_name(name);
+    return made;
+  }
+
+  static std::vector<Instruction*> Elements(Builder& b, Instruction* tuple, Instruction* last) {
+    std::vector<Instruction*> elements;
+    for (int64_t i = 0; i < static_cast<int64_t>(tuple->shape()->elements().size()); ++i) {
+      elements.push_back(b.GetTupleElement(tuple, i));
+    }
+    if (last != nullptr) elements.push_back(last);
+    return elements;
+  }
+
+  // A copy that is given the number as a last element of a loop's state, or beside a branch's
+  // operand. `hands_on`: it returns it, too.
+  Computation* Reading(const Computation& old, bool is_of_loop, bool hands_on) {
+    Computation* made = module_.AddComputation(old.name());
+    Builder b(module_, made);
+    const Shape* given = old.parameter(0)->shape();
+    std::vector<const Shape*> shapes = {given};
+    if (is_of_loop) shapes.assign(given->elements().begin(), given->elements().end());
+    shapes.push_back(module_.context().Array(DType::kU32, {}));
+    Instruction* input = b.Parameter(0, module_.context().Tuple(shapes), "numbered");
+    std::vector<Instruction*> parts = Elements(b, input, nullptr);
+    Instruction* number = parts.back();
+    parts.pop_back();
+    std::unordered_map<const Instruction*, Instruction*> value;
+    value[old.parameter(0)] = is_of_loop ? b.Tuple(parts) : parts[0];
+    for (Instruction* x : old.instructions()) {
+      if (x->opcode() == Opcode::kParameter) continue;
+      std::vector<Instruction*> operands;
+      for (const Instruction* operand : x->operands()) operands.push_back(value.at(operand));
+      if (x->opcode() == Opcode::kPartitionId) {
+        value[x] = number;
+      } else if (x->opcode() == Opcode::kGetTupleElement) {
+        value[x] = b.GetTupleElement(operands[0], x->attributes<GetTupleElementAttributes>().index);
+      } else {
+        Instruction* copy = CloneInto(module_, made, x, operands, /*take_name=*/true);
+        value[x] = ReadsNumber(x) ? Given(copy, number, b) : copy;
+      }
+    }
+    Instruction* root = value.at(old.root());
+    made->set_root(hands_on ? b.Tuple(Elements(b, root, number)) : root);
+    return made;
+  }
+
+  Module& module_;
+};
+
 // What a partitioned module still needs to be the program of one micro-batch.
 void Settle(Module& module) {
   MoveSumsOut(module);
@@ -498,6 +604,7 @@ Expected<SplitProgram> SplitBatch(Module& module, const BatchDims& batch, int64_
   }
   Settle(module);
   if (auto done = CheckMixing(module, batch); !done) return Fail(std::move(done.error()));
+  if (std::ranges::any_of(module.entry()->instructions(), ReadsNumber)) NumberInput(module).Run();
   return split;
 }
 

@@ -7,8 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/transforms/rewriter.h"
 #include "ir/equality.h"
 #include "ir/hash.h"
+#include "ir/traversal.h"
 
 namespace gshard::pipeline {
 namespace {
@@ -205,7 +207,71 @@ class ConstantCopies {
   std::unordered_set<const Instruction*> copies_;
 };
 
+// The dim of which a slice takes a part, element by element; -1: there are none or several.
+int64_t SlicedDim(const Instruction* x) {
+  int64_t found = -1;
+  for (int64_t d = 0; d < x->shape()->rank(); ++d) {
+    if (x->shape()->dim(d) == x->operand(0)->shape()->dim(d)) continue;
+    const int64_t stride = x->attributes<SliceAttributes>().strides[static_cast<size_t>(d)];
+    if (found >= 0 || stride != 1) return -1;
+    found = d;
+  }
+  return found;
+}
+
+// The repeated layer that makes `x`, or those that compute with it where none does.
+std::set<int64_t> ReadersOf(const Instruction* x, const LayerGraph& layers, const Users& users) {
+  std::set<int64_t> found;
+  std::unordered_set<const Instruction*> seen;
+  std::vector<const Instruction*> open = {x};
+  while (!open.empty()) {
+    const Instruction* value = open.back();
+    open.pop_back();
+    const int64_t layer = layers.LayerOf(value);
+    if (layer < 0) {
+      for (const Instruction* user : users.of(value)) {
+        if (seen.insert(user).second) open.push_back(user);
+      }
+    } else if (layers.layers()[static_cast<size_t>(layer)].is_repeated) {
+      found.insert(layer);
+    }
+  }
+  return found;
+}
+
 }  // namespace
+
+bool NumberLayerSlices(Module& module, const Phases& phases, const LayerGraph& layers) {
+  const Users users(*module.entry());
+  std::map<std::tuple<const Instruction*, const Shape*, int64_t>, std::vector<const Instruction*>>
+      groups;
+  for (const Instruction* x : module.entry()->instructions()) {
+    if (x->opcode() != Opcode::kSlice || !phases.UsesExamples(x) || SlicedDim(x) < 0) continue;
+    groups[{x->operand(0), x->shape()->bare(), SlicedDim(x)}].push_back(x);
+  }
+  std::unordered_set<const Instruction*> numbered;
+  for (const auto& [role, slices] : groups) {
+    std::set<int64_t> readers;
+    std::vector<const Instruction*> of_layers;
+    bool are_apart = true;  // no two have a layer in common
+    for (const Instruction* x : slices) {
+      const std::set<int64_t> own = ReadersOf(x, layers, users);
+      for (const int64_t layer : own) are_apart = readers.insert(layer).second && are_apart;
+      if (!own.empty()) of_layers.push_back(x);
+    }
+    if (are_apart && readers.size() > 1) numbered.insert(of_layers.begin(), of_layers.end());
+  }
+  if (numbered.empty()) return false;
+  return RewriteModule(module, [&](Instruction* x, Rewriter& rewriter) -> Instruction* {
+    if (!numbered.contains(x)) return x;
+    Builder& b = rewriter.builder();
+    const int64_t dim = SlicedDim(x);
+    const int64_t first[] = {x->attributes<SliceAttributes>().starts[static_cast<size_t>(dim)]};
+    std::vector<Instruction*> starts(x->shape()->dims().size(), b.ScalarInt(DType::kS32, 0));
+    starts[static_cast<size_t>(dim)] = b.Reshape(b.IntegerTable(DType::kS32, first), {});
+    return b.DynamicSlice(x->operand(0), starts, x->shape()->dims());
+  });
+}
 
 std::unordered_set<const Instruction*> FindLayerConstants(const Module& module,
                                                           const Phases& phases,

@@ -20,6 +20,11 @@ std::unordered_set<const Instruction*> FindLayerConstants(const Module& module,
                                                           const Phases& phases,
                                                           const LayerGraph& layers);
 
+// Layers may take a slice each of what is made of examples, such as example by example keys for all
+// layers, u32[32,4,2]. Where it begins is then a constant, which the layer has of its own. True if
+// there are such slices.
+bool NumberLayerSlices(Module& module, const Phases& phases, const LayerGraph& layers);
+
 // A constant that all layers use may stand in one of them where others have one of their own:
 // factors 0.5, 1, 2 beside a 1 that all add. There it is copied, so that the copy can be the
 // layer's own. Uses correspond by the operation, its operand and their order in the text, in layers

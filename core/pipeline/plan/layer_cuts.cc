@@ -139,8 +139,9 @@ std::vector<bool> CutFinder::LongestEqual(const std::vector<int64_t>& starts) co
 }
 
 // The run of stretches, equal at a distance of `period`, whose whole periods cover most of the
-// forward pass. Length 0: none covers half of it.
-CutFinder::Run CutFinder::LongestRun(const std::vector<int64_t>& starts, bool by_flops) const {
+// forward pass. Length 0: none covers enough of it.
+CutFinder::Run CutFinder::LongestRun(const std::vector<int64_t>& starts,
+                                     std::optional<double> share) const {
   const size_t n = starts.size();
   auto at = [&](size_t i) { return i < n ? starts[i] : static_cast<int64_t>(forward_.size()); };
   const std::vector<uint64_t> signature = Signatures(starts);
@@ -160,7 +161,7 @@ CutFinder::Run CutFinder::LongestRun(const std::vector<int64_t>& starts, bool by
       if (covered > best_covered) best_covered = covered, best = {begin, period, length};
     }
   }
-  if (!by_flops) return best_covered * 2 < std::ssize(forward_) ? Run() : best;
+  if (!share) return best_covered * 2 < std::ssize(forward_) ? Run() : best;
   double covered = 0, all = 0;
   const int64_t begin = at(best.begin), end = begin + best_covered;
   for (int64_t i = 0; i < std::ssize(forward_); ++i) {
@@ -168,12 +169,13 @@ CutFinder::Run CutFinder::LongestRun(const std::vector<int64_t>& starts, bool by
     all += flops;
     covered += i >= begin && i < end ? flops : 0;
   }
-  return covered * 2 < all ? Run() : best;
+  return covered < *share * all ? Run() : best;
 }
 
-std::vector<LayerCuts> CutFinder::Blocks(const LayerCuts& stretches, bool by_flops) const {
+std::vector<LayerCuts> CutFinder::Blocks(const LayerCuts& stretches,
+                                         std::optional<double> share) const {
   const std::vector<int64_t>& at = stretches.starts;
-  const Run run = LongestRun(at, by_flops);
+  const Run run = LongestRun(at, share);
   if (run.length == 0) return {stretches};
   std::vector<LayerCuts> found;
   for (size_t shift = 0; shift < run.period; ++shift) {

@@ -2,6 +2,7 @@
 #ifndef GSHARD_CORE_PIPELINE_PLAN_LAYER_CUTS_H_
 #define GSHARD_CORE_PIPELINE_PLAN_LAYER_CUTS_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,9 @@ class CutFinder {
   // The run of equal blocks of stretches that covers most: its blocks are layers, as is what
   // precedes and what follows. Blocks may begin at any of the stretches that repeat: a list, the
   // earliest first, which has the most blocks. Without such a run the stretches themselves.
-  // A run is to cover half of the forward pass: of its instructions or, `by_flops`, of its FLOPs.
-  std::vector<LayerCuts> Blocks(const LayerCuts& stretches, bool by_flops = false) const;
+  // A run is to cover half of the forward pass's instructions or, if given, that share of its
+  // FLOPs.
+  std::vector<LayerCuts> Blocks(const LayerCuts& stretches, std::optional<double> share = {}) const;
 
  private:
   struct Run {
@@ -43,7 +45,7 @@ class CutFinder {
     std::vector<int64_t> single, lowest;  // where one value crosses, and least of all nearby
   };
   Crossings FindCrossings() const;
-  Run LongestRun(const std::vector<int64_t>& starts, bool by_flops) const;
+  Run LongestRun(const std::vector<int64_t>& starts, std::optional<double> share) const;
   int64_t PositionOf(const Instruction* x) const { return position_[x->id()]; }
   int64_t EndOf(const std::vector<int64_t>& starts, size_t i) const {
     return i + 1 < starts.size() ? starts[i + 1] : static_cast<int64_t>(forward_.size());

@@ -285,9 +285,16 @@ Expected<std::vector<LayerCuts>> LayerGraph::FindCuts(const PipelineOptions& opt
   keeps_alike_ = is_shift;
   const LayerCuts stretches = finder.Stretches();
   std::vector<LayerCuts> found = finder.Blocks(stretches);
-  if (is_shift && std::ranges::count(found[0].repeated, true) < stages) {
-    std::vector<LayerCuts> others = finder.Blocks(finder.SingleStretches(), /*by_flops=*/true);
-    if (std::ranges::count(others[0].repeated, true) >= stages) found = std::move(others);
+  const auto has_stages = [&](const std::vector<LayerCuts>& cuts) {
+    return std::ranges::count(cuts[0].repeated, true) >= stages;
+  };
+  // Of two networks, such as a student and its teacher, one goes through the buffer.
+  for (const double share : {.5, .2}) {
+    if (!is_shift || has_stages(found)) break;
+    for (const LayerCuts& all : {finder.SingleStretches(), stretches}) {
+      std::vector<LayerCuts> others = finder.Blocks(all, share);
+      if (!has_stages(found) && has_stages(others)) found = std::move(others);
+    }
   }
   if (!is_shift) {
     std::erase_if(found, [&](const LayerCuts& cuts) {

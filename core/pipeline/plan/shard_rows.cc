@@ -1,7 +1,10 @@
 #include "core/pipeline/plan/shard_rows.h"
 
 #include <algorithm>
+#include <numeric>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "core/op_dims/dim_relation.h"
 #include "core/transforms/rewriter.h"
@@ -34,9 +37,9 @@ bool KnowsRows(const Instruction& x, int64_t dimension) {
   }
 }
 
-class RowOrder {
+class ShardRows {
  public:
-  RowOrder(Module& module, int64_t microbatches, const std::unordered_set<const Instruction*>& own)
+  ShardRows(Module& module, int64_t microbatches, const std::unordered_set<const Instruction*>& own)
       : module_(module), microbatches_(microbatches), own_(own) {}
 
   // What knows the rows of `shards` shards: those of `own`, or all others.
@@ -49,7 +52,7 @@ class RowOrder {
       if (dimension < 0 || !KnowsRows(*x, dimension)) return x;
       if (x->shape()->dim(dimension) % (microbatches_ * shards_) != 0) return x;
       const Sharding* cut = x->sharding();
-      if (x->opcode() == Opcode::kIota) return OrderedIota(builder, x, dimension, cut);
+      if (x->opcode() == Opcode::kIota) return OrderIota(builder, x, OrderAlong(dimension), cut);
       // The whole of it on every micro-batch, of which each takes its rows.
       x->set_sharding(builder.context().Replicated());
       if (x->opcode() == Opcode::kGetTupleElement) {
@@ -117,52 +120,15 @@ class RowOrder {
     return found >= 0 && shape->dim(found) % (microbatches_ * shards_) == 0 ? found : -1;
   }
 
+  RowOrder OrderAlong(int64_t dimension) const { return {dimension, microbatches_, shards_}; }
+
   // The rows of a whole array in the order of the split batch, cut as micro-batches are.
   Instruction* Ordered(Builder& b, Instruction* x, int64_t dimension, const Sharding* cut) {
-    const size_t at = static_cast<size_t>(dimension);
-    const auto dims = x->shape()->dims();
-    std::vector<int64_t> split(dims.begin(), dims.end());
-    const int64_t rows = split[at] / (microbatches_ * shards_);
-    split[at] = shards_;
-    split.insert(split.begin() + dimension + 1, {microbatches_, rows});
-    std::vector<int64_t> permutation(split.size());
-    for (size_t i = 0; i < split.size(); ++i) permutation[i] = static_cast<int64_t>(i);
-    std::swap(permutation[at], permutation[at + 1]);
-    Instruction* parts = b.Reshape(x, split);
-    Instruction* moved = b.Transpose(parts, permutation);
-    Instruction* whole = b.Reshape(moved, x->shape()->dims());
-    parts->set_sharding(b.context().Replicated());
-    moved->set_sharding(b.context().Replicated());
-    whole->set_sharding(b.context().Replicated());
+    Instruction* whole = OrderRows(b, x, OrderAlong(dimension), b.context().Replicated());
     Instruction* result = b.Add(Opcode::kCopy, {whole}, whole->shape());
     result->set_sharding(cut);
     ordered_.insert(result);
     return result;
-  }
-
-  // By arithmetic: each micro-batch computes its own rows only.
-  Instruction* OrderedIota(Builder& b, Instruction* x, int64_t dimension,
-                           const Sharding* cut) const {
-    const Shape* index = b.context().Array(DType::kS64, x->shape()->dims());
-    const int64_t tile = x->shape()->dim(dimension) / microbatches_, rows = tile / shards_;
-    auto number = [&](int64_t value) {
-      Instruction* all = b.BroadcastScalar(b.ScalarInt(DType::kS64, value), index->dims());
-      all->set_sharding(cut);
-      return all;
-    };
-    auto keep = [&](Instruction* made) {
-      made->set_sharding(cut);
-      return made;
-    };
-    Instruction* place = keep(b.Iota(index, dimension));
-    Instruction* microbatch = keep(b.Binary(Opcode::kDivide, place, number(tile)));
-    Instruction* within = keep(b.Binary(Opcode::kRemainder, place, number(tile)));
-    Instruction* shard = keep(b.Binary(Opcode::kDivide, within, number(rows)));
-    Instruction* row = keep(b.Binary(Opcode::kRemainder, within, number(rows)));
-    Instruction* of_shard = keep(b.Multiply(shard, number(rows * microbatches_)));
-    Instruction* of_microbatch = keep(b.Multiply(microbatch, number(rows)));
-    Instruction* sum = keep(b.Add(keep(b.Add(of_shard, of_microbatch)), row));
-    return keep(b.Convert(sum, x->shape()->dtype()));
   }
 
   Module& module_;
@@ -203,11 +169,52 @@ std::unordered_set<const Instruction*> ReadByRegions(const Module& module,
 
 }  // namespace
 
+Instruction* OrderRows(Builder& b, Instruction* x, const RowOrder& order, const Sharding* each) {
+  const size_t at = At(order.dimension);
+  const Dims dims = x->shape()->dims();
+  std::vector<int64_t> split(dims.begin(), dims.end());
+  const int64_t rows = split[at] / (order.microbatches * order.parts);
+  split[at] = order.parts;
+  split.insert(split.begin() + order.dimension + 1, {order.microbatches, rows});
+  std::vector<int64_t> permutation(split.size());
+  std::iota(permutation.begin(), permutation.end(), 0);
+  std::swap(permutation[at], permutation[at + 1]);
+  Instruction* parts = b.Reshape(x, split);
+  Instruction* moved = b.Transpose(parts, permutation);
+  Instruction* whole = b.Reshape(moved, dims);
+  if (each != nullptr) {
+    for (Instruction* made : {parts, moved, whole}) made->set_sharding(each);
+  }
+  return whole;
+}
+
+Instruction* OrderIota(Builder& b, const Instruction* iota, const RowOrder& order,
+                       const Sharding* each) {
+  const Shape* index = b.context().Array(DType::kS64, iota->shape()->dims());
+  const int64_t tile = index->dim(order.dimension) / order.microbatches, rows = tile / order.parts;
+  const auto keep = [&](Instruction* made) {
+    if (each != nullptr) made->set_sharding(each);
+    return made;
+  };
+  const auto number = [&](int64_t value) {
+    return keep(b.BroadcastScalar(b.ScalarInt(DType::kS64, value), index->dims()));
+  };
+  Instruction* place = keep(b.Iota(index, order.dimension));
+  Instruction* microbatch = keep(b.Binary(Opcode::kDivide, place, number(tile)));
+  Instruction* within = keep(b.Binary(Opcode::kRemainder, place, number(tile)));
+  Instruction* part = keep(b.Binary(Opcode::kDivide, within, number(rows)));
+  Instruction* row = keep(b.Binary(Opcode::kRemainder, within, number(rows)));
+  Instruction* of_part = keep(b.Multiply(part, number(rows * order.microbatches)));
+  Instruction* of_microbatch = keep(b.Multiply(microbatch, number(rows)));
+  Instruction* sum = keep(b.Add(keep(b.Add(of_part, of_microbatch)), row));
+  return keep(b.Convert(sum, iota->shape()->dtype()));
+}
+
 void FollowShards(Module& module, int64_t microbatches, int64_t shards,
                   const ManualRegions& regions, int64_t parts) {
   if (microbatches == 1 || shards == 1) return;
   const auto own = ReadByRegions(module, regions);
-  RowOrder order(module, microbatches, own);
+  ShardRows order(module, microbatches, own);
   for (Computation* computation : module.computations()) {
     order.Run(computation, shards, /*is_own=*/false);
     order.Run(computation, shards / parts, /*is_own=*/true);

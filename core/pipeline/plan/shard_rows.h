@@ -7,10 +7,27 @@
 #ifndef GSHARD_CORE_PIPELINE_PLAN_SHARD_ROWS_H_
 #define GSHARD_CORE_PIPELINE_PLAN_SHARD_ROWS_H_
 
+#include <cstdint>
+
 #include "core/pipeline/plan/manual_regions.h"
+#include "ir/builder.h"
 #include "ir/module.h"
 
 namespace gshard::pipeline {
+
+// How rows are counted along a dim: in `parts` parts, one after another, of which each micro-batch
+// has its share. Row (part, micro-batch, i) becomes row (micro-batch, part, i).
+struct RowOrder {
+  int64_t dimension = 0;
+  int64_t microbatches = 1, parts = 1;  // their product divides the dim
+};
+
+// The rows of `x` in that order. What is made on the way gets the sharding `each`, if it is given.
+Instruction* OrderRows(Builder& b, Instruction* x, const RowOrder& order,
+                       const Sharding* each = nullptr);
+// The same of an iota along the dim, by arithmetic: each micro-batch can compute its own rows.
+Instruction* OrderIota(Builder& b, const Instruction* iota, const RowOrder& order,
+                       const Sharding* each = nullptr);
 
 // Of a propagated module, whose shardings cut batch dims into `microbatches` tiles: such values get
 // their rows in the order of the split batch. In manual regions, which cut the batch into `parts`,

@@ -82,6 +82,23 @@ TEST_CASE("Joined batches grow together", "[resize]") {
                 "y") == "E-BATCH-002");
 }
 
+TEST_CASE("Slices and pads of whole batches grow with them", "[resize]") {
+  const std::string text = Entry(
+      "  x = f32[4,3] parameter(0)\n  both = f32[8,3] concatenate(x, x), dimensions={0}\n"
+      "  second = f32[4,3] slice(both), slice={[4:8], [0:3]}\n  zero = f32[] constant(0)\n"
+      "  third = f32[16,3] pad(second, zero), padding=8_4x0_0\n"
+      "  ROOT tail = f32[8,2] slice(third), slice={[8:16], [1:3]}\n");
+  CHECK(ShapeAt(4, 6, text, "second") == "f32[6,3]");
+  CHECK(ShapeAt(4, 6, text, "third") == "f32[24,3]");
+  CHECK(ShapeAt(4, 6, text, "tail") == "f32[12,2]");
+  for (const char* line : {"s = f32[4,3] slice(both), slice={[2:6], [0:3]}",
+                           "s = f32[2,3] slice(both), slice={[0:8:4], [0:3]}"}) {
+    INFO(line);
+    const std::string part = text.substr(0, text.find("  second")) + "  ROOT " + line + "\n}\n";
+    CHECK(ShapeAt(4, 6, part, "s") == "E-BATCH-002");
+  }
+}
+
 TEST_CASE("A region has its share of the examples", "[resize]") {
   const std::string text = Entry(
       "  x = f32[8,4] parameter(0), sharding={devices=[2,1]<=[2]}\n"
