@@ -12,6 +12,8 @@ namespace {
 
 // A change that made every plan slower by so much is hopeless.
 constexpr double kHopeless = 1.1;
+// A change that left so many plans in a row as they were is without effect.
+constexpr int kWithoutEffect = 2;
 
 }  // namespace
 
@@ -30,12 +32,18 @@ void MoveEffects::Note(size_t group, int option, const PlanFigures& before,
         static_cast<double>(after->step.peak_bytes) / static_cast<double>(before.step.peak_bytes);
   }
   effect.least_slowdown = std::min(effect.least_slowdown, effect.last_slowdown);
+  const bool is_same = effect.last_slowdown == 1 && effect.growth == 1;
+  effect.without_effect = is_same ? effect.without_effect + 1 : 0;
   effect.is_known = true;
 }
 
 bool MoveEffects::IsHopeless(size_t group, int option) const {
   const Effect& effect = effects_[group][At(option)];
   return effect.is_known && effect.least_slowdown >= kHopeless;
+}
+
+bool MoveEffects::IsWithoutEffect(size_t group, int option) const {
+  return effects_[group][At(option)].without_effect >= kWithoutEffect;
 }
 
 std::optional<PlanFigures> MoveEffects::Expect(size_t group, int option,

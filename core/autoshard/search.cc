@@ -34,6 +34,8 @@ constexpr size_t kMoreStyles = 2;
 
 // Quick passes are for plans that take less than so many times what would end the search.
 constexpr double kNearEnd = 1.05;
+// Evaluations are scarce where they are not enough for so many passes that try every change.
+constexpr int64_t kPlentyOfPasses = 8;
 
 // One in so many evaluations goes to plans by names of each main kind at a time.
 constexpr int64_t kShareForNames = 16;
@@ -52,6 +54,8 @@ constexpr size_t kMovesAtOnce = 4;
 // beside the best that elimination found.
 constexpr size_t kSeedsAtLimit = 4;
 constexpr double kSeedPenalty = 2;
+// Where the fastest plan does not fit, passes also start from plans in this part of the limit.
+constexpr int64_t kPartOfMemory = 3;
 // A seed whose descent ends so many times slower than the best plan is left.
 constexpr double kFarBehind = 1.3;
 
@@ -75,6 +79,7 @@ class Search {
       : pricer_(pricer),
         space_(pricer.space()),
         options_(options),
+        move_count_(CountMoves(pricer.space())),
         limit_bytes_(options.limit_bytes),
         effects_(pricer.space()) {}
 
@@ -102,14 +107,14 @@ class Search {
           Ranked(BestOf(AllPlans(space_, options_.zero), INT64_MAX).value_or(*best_style));
       return std::move(result_);
     }
-    reserved_ = CountMoves(space_);
+    reserved_ = move_count_;
     PricedPlan best = Explore();
     reserved_ = 0;
     if (SettlesIt(best)) {
       Pass(best);
     } else {
       best = Descend(best);
-      reserved_ = CountMoves(space_);
+      reserved_ = move_count_;
       best = ImproveSets(best);
       best = StartAgain(best);
       reserved_ = 0;
@@ -306,17 +311,20 @@ class Search {
     return true;
   }
 
-  // Moves of a group; without those that never were any good, if `quick` and the end of the search
-  // is near. Elsewhere all evaluations are used up, and those for such moves are well spent.
+  // Moves of a group. If `quick`, without those that never were any good where the end of the
+  // search is near, and elsewhere without those that had no effect while evaluations are scarce:
+  // those that made other plans slower are well spent there.
   std::vector<Plan> HopefulMoves(const PricedPlan& current, size_t g, bool quick) const {
+    std::vector<Plan> moves = MovesOfGroup(space_, current.plan, g);
+    if (!quick) return moves;
     const bool is_near = current.figures.step.step_time_s < kNearEnd * options_.enough_s;
-    if (!quick || !is_near || !FitsNow(current)) {
-      return MovesOfGroup(space_, current.plan, g);
-    }
-    std::vector<Plan> moves;
-    for (Plan& move : MovesOfGroup(space_, current.plan, g)) {
-      if (!effects_.IsHopeless(g, move.choices[g])) moves.push_back(std::move(move));
-    }
+    const bool is_scarce = Left() < kPlentyOfPasses * move_count_;
+    const bool fits = FitsNow(current);
+    std::erase_if(moves, [&](const Plan& move) {
+      const int option = move.choices[g];
+      return is_near ? fits && effects_.IsHopeless(g, option)
+                     : is_scarce && effects_.IsWithoutEffect(g, option);
+    });
     return moves;
   }
 
@@ -523,9 +531,7 @@ class Search {
   // Brings the fastest plan in whatever memory down to the limit; what it becomes is among the
   // plans seen.
   void FitFastest() {
-    limit_bytes_ = 0;
-    const PricedPlan fastest = *BestSeen();
-    limit_bytes_ = options_.limit_bytes;
+    const PricedPlan fastest = FastestSeen();
     if (!FitsNow(fastest)) Approach(fastest);
   }
 
@@ -549,15 +555,32 @@ class Search {
     return plans;
   }
 
+  // What quick descents make of the fastest plan, of the seed that promises most and of the best of
+  // elimination in a part of the memory: a plan close to the limit has no memory left to become
+  // faster with.
+  std::vector<PricedPlan> StartsInLessMemory(const std::vector<PricedPlan>& seeds) {
+    limit_bytes_ = std::max<int64_t>(1, limit_bytes_ / kPartOfMemory);  // 0 would be none
+    std::vector<PricedPlan> starts = {FastestSeen()};
+    for (PricedPlan& seed : Promising(seeds, 1)) starts.push_back(std::move(seed));
+    for (PricedPlan& seed : Promising(modelled_, 1)) starts.push_back(std::move(seed));
+    for (PricedPlan& start : starts) start = Approach(start);
+    limit_bytes_ = options_.limit_bytes;
+    return starts;
+  }
+
   // Where passes under the limit start, the best first: the best known plan, and what quick
   // descents make of the seeds that promise most where memory has a price; the seeds as they are,
   // if nothing fits yet.
   std::vector<PricedPlan> StartsAtLimit(const PricedPlan& best) {
     std::vector<PricedPlan> starts = Seeds();
     if (FitsNow(best)) {
-      starts = Promising(std::move(starts), kSeedsAtLimit);
+      const std::vector<PricedPlan> seeds = starts;
+      starts = Promising(seeds, kSeedsAtLimit);
       for (PricedPlan& seed : Promising(modelled_, 1)) starts.push_back(std::move(seed));
       for (PricedPlan& start : starts) start = Approach(start);
+      if (!FitsNow(FastestSeen())) {
+        for (PricedPlan& start : StartsInLessMemory(seeds)) starts.push_back(std::move(start));
+      }
     }
     starts.push_back(best);
     SortByQuality(starts);
@@ -612,6 +635,15 @@ class Search {
   // Does the best of what was priced settle it?
   bool IsSettled() const {
     return std::ranges::any_of(seen_, [&](const PricedPlan& plan) { return SettlesIt(plan); });
+  }
+
+  // The fastest of what was priced, in whatever memory.
+  PricedPlan FastestSeen() {
+    const int64_t limit_bytes = limit_bytes_;
+    limit_bytes_ = 0;
+    PricedPlan fastest = *BestSeen();
+    limit_bytes_ = limit_bytes;
+    return fastest;
   }
 
   // The best of what was priced.
@@ -707,8 +739,9 @@ class Search {
   PlanPricer& pricer_;
   const PlanSpace& space_;
   const SearchOptions& options_;
-  int64_t limit_bytes_;   // of the moment: Explore sets a smaller one
-  int64_t reserved_ = 0;  // evaluations, to find that no change of one group is better
+  const int64_t move_count_;  // number of changes of one group
+  int64_t limit_bytes_;       // of the moment: Explore sets a smaller one
+  int64_t reserved_ = 0;      // evaluations, to find that no change of one group is better
   std::vector<PricedPlan> seen_;
   std::vector<PricedPlan> styles_;
   std::vector<PricedPlan> passed_;  // what passes without a limit came to

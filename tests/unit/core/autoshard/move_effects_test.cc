@@ -52,6 +52,21 @@ TEST_CASE("a change is expected to do what it did to the last plan", "[autoshard
   CHECK(effects.Expect(0, 1, Figures(1, 100))->step.step_time_s == 4);
 }
 
+TEST_CASE("a change is without effect that left two plans in a row as they were", "[autoshard]") {
+  const auto pricer = PricerOfOneDot();
+  MoveEffects effects(pricer->space());
+  CHECK_FALSE(effects.IsWithoutEffect(0, 1));
+  effects.Note(0, 1, Figures(1, 100), Figures(1, 100));
+  CHECK_FALSE(effects.IsWithoutEffect(0, 1));
+  effects.Note(0, 1, Figures(2, 80), Figures(2, 80));
+  CHECK(effects.IsWithoutEffect(0, 1));
+  effects.Note(0, 1, Figures(2, 80), Figures(2, 79));
+  CHECK_FALSE(effects.IsWithoutEffect(0, 1));
+  effects.Note(0, 1, Figures(2, 80), std::nullopt);
+  effects.Note(0, 1, Figures(2, 80), std::nullopt);
+  CHECK_FALSE(effects.IsWithoutEffect(0, 1));
+}
+
 TEST_CASE("a change that cannot be partitioned is hopeless", "[autoshard]") {
   const auto pricer = PricerOfOneDot();
   MoveEffects effects(pricer->space());
