@@ -184,7 +184,7 @@ def cost_report(document: Document, render: Callable[[str], str]) -> CostReport:
     plain = {name: value for name, value in document.items() if name in names}
     plain.update(
         memory=Memory(memory["peak_bytes"], memory["argument_bytes"], memory["output_bytes"], memory["temp_bytes"],
-                      _rows(Tensor, memory["at_peak"]), memory["fragmentation_bytes"]),
+                      _rows(Tensor, memory["at_peak"]), memory.get("fragmentation_bytes", 0)),
         collectives=_collectives(document["collectives"]), findings=_rows(Finding, document.get("findings")),
         failed_checks=_rows(FailedCheck, document.get("failed_checks")))
     return CostReport(**plain, document=document, _render=render)
