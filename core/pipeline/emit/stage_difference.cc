@@ -13,11 +13,18 @@ namespace {
 struct StageDifference {
   const Instruction* a = nullptr;
   const Instruction* b = nullptr;
+  bool is_handed_on = false;  // both compute the same, and hand on other values of it
 };
 
 const Instruction* OfTextFrom(const Computation& pass, size_t i) {
   while (i < pass.instructions().size() && pass.instructions()[i]->source().empty()) ++i;
   return i < pass.instructions().size() ? pass.instructions()[i] : nullptr;
+}
+
+// What x moves or looks up.
+const Instruction* OfTextBehind(const Instruction* x) {
+  while (x->source().empty() && x->operand_count() > 0) x = x->operand(0);
+  return x->source().empty() ? nullptr : x;
 }
 
 bool SameWithout(const Instruction& x, const Instruction& y) {
@@ -40,7 +47,16 @@ StageDifference FirstDifference(const Computation& a, const Computation& b) {
     }
     in_b[&x] = &y;
   }
-  return {OfTextFrom(a, i), OfTextFrom(b, i)};
+  const StageDifference found = {OfTextFrom(a, i), OfTextFrom(b, i)};
+  if (found.a != nullptr || found.b != nullptr) return found;
+  // Sums and selects of the schedule's own, over what the passes compute.
+  const Instruction *of_a = i < both ? a.instructions()[i] : a.root(),
+                    *of_b = i < both ? b.instructions()[i] : b.root();
+  for (int64_t k = 0; k < std::min(of_a->operand_count(), of_b->operand_count()); ++k) {
+    if (in_b[of_a->operand(k)] == of_b->operand(k)) continue;
+    return {OfTextBehind(of_a->operand(k)), OfTextBehind(of_b->operand(k)), /*is_handed_on=*/true};
+  }
+  return {};
 }
 
 std::string Described(const Instruction& x) {
@@ -51,7 +67,7 @@ std::string Described(const Instruction& x) {
 
 Diagnostic UnlikeStages(const Module& module, const std::string& stages, const Computation& a,
                         const Computation& b) {
-  const auto [x, y] = FirstDifference(a, b);
+  const auto [x, y, is_handed_on] = FirstDifference(a, b);
   const std::string begin = stages + " do not compute the same: ";
   Diagnostic error;
   if (x == nullptr && y == nullptr) {
@@ -65,7 +81,9 @@ Diagnostic UnlikeStages(const Module& module, const std::string& stages, const C
   } else {
     const bool constant = x->opcode() == Opcode::kConstant && y->opcode() == Opcode::kConstant;
     std::string what = Described(*y) + " where the former has " + Described(*x);
-    if (constant) {
+    if (is_handed_on) {
+      what = fmt::format("the latter hands on this {}, the former another value", Described(*y));
+    } else if (constant) {
       what = "the latter has another constant";
     } else if (SameWithout(*x, *y)) {
       what = fmt::format("this {} has other operands", Described(*y));
