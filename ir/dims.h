@@ -18,6 +18,19 @@ inline size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 inline bool Contains(Dims dims, int64_t dim) { return std::ranges::find(dims, dim) != dims.end(); }
 
+inline std::vector<int64_t> Prepended(int64_t first, std::span<const int64_t> list) {
+  std::vector<int64_t> all = {first};
+  all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
+// The numbers of the same dims behind a new first one.
+inline std::vector<int64_t> OneLater(std::span<const int64_t> dims) {
+  std::vector<int64_t> later(dims.begin(), dims.end());
+  for (int64_t& d : later) ++d;
+  return later;
+}
+
 // Appends the non-tuple shapes in `shape`, in pre-order: leaf_count() of them.
 inline void AppendLeafShapes(const Shape* shape, std::vector<const Shape*>& leaves) {
   if (shape->IsTuple()) {

@@ -455,12 +455,6 @@ class PartMerger {
     }
   }
 
-  static std::vector<int64_t> RowDims(int64_t rows, const Instruction* x) {
-    std::vector<int64_t> dims = {rows};
-    dims.insert(dims.end(), x->shape()->dims().begin(), x->shape()->dims().end());
-    return dims;
-  }
-
   // An element of kind kChain: what it is in each part, in one array, and after the last.
   struct Chain {
     Instruction *of_parts, *last;
@@ -471,13 +465,13 @@ class PartMerger {
     for (int64_t i = 0; i < init->operand_count(); ++i) {
       if (parts.kind(i) != PartLoop::Kind::kChain) continue;
       Instruction* first = value_.at(init->operand(i));
-      const std::vector<int64_t> dims = RowDims(parts.parts(), first);
+      const std::vector<int64_t> dims = Prepended(parts.parts(), first->shape()->dims());
       const Shape* shape = module_.context().Array(first->shape()->dtype(), dims);
       chains[i] = {builder_->Zero(shape), first};
     }
     for (int64_t part = 0; part < parts.parts() && !chains.empty(); ++part) {
       for (auto& [i, chain] : chains) {
-        Instruction* row = builder_->Reshape(chain.last, RowDims(1, chain.last));
+        Instruction* row = builder_->Reshape(chain.last, Prepended(1, chain.last->shape()->dims()));
         std::vector<Instruction*> starts(static_cast<size_t>(row->shape()->rank()),
                                          builder_->ScalarInt(DType::kS32, 0));
         starts[0] = builder_->ScalarInt(DType::kS32, part);

@@ -45,14 +45,9 @@ class BatchJoins {
     return Batches(x, 0, dim, x->shape());
   }
   bool IsJoined(const Instruction* x) const {
-    int64_t leaf = 0;
-    for (const Shape* shape : LeafShapes(x->shape())) {
-      for (int64_t d = 0; shape->IsArray() && d < shape->rank(); ++d) {
-        if (Batches(x, leaf, d, shape) > 1) return true;
-      }
-      ++leaf;
-    }
-    return false;
+    return AnyDim(x, [&](const Shape* shape, int64_t leaf, int64_t d) {
+      return Batches(x, leaf, d, shape) > 1;
+    });
   }
   bool AnyIsJoined(const Instruction* x) const {
     return IsJoined(x) || std::ranges::any_of(x->operands(), [&](const Instruction* operand) {
@@ -138,11 +133,18 @@ class BatchJoins {
  private:
   // In a region, which has a part of each batch.
   bool HasOtherBatches(const Instruction* x) const {
+    return AnyDim(x, [&](const Shape*, int64_t leaf, int64_t d) {
+      const int64_t count = examples_.Of(*x, leaf, d).count;
+      return count != 0 && count != batch_.size;
+    });
+  }
+
+  template <typename Holds>
+  static bool AnyDim(const Instruction* x, const Holds& holds) {
     int64_t leaf = 0;
     for (const Shape* shape : LeafShapes(x->shape())) {
       for (int64_t d = 0; shape->IsArray() && d < shape->rank(); ++d) {
-        const int64_t count = examples_.Of(*x, leaf, d).count;
-        if (count != 0 && count != batch_.size) return true;
+        if (holds(shape, leaf, d)) return true;
       }
       ++leaf;
     }

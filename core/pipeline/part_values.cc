@@ -95,19 +95,6 @@ class RowNumberUses {
   std::unordered_set<const Instruction*> seen_;
 };
 
-std::vector<int64_t> WithFirst(int64_t first, std::span<const int64_t> rest) {
-  std::vector<int64_t> all = {first};
-  all.insert(all.end(), rest.begin(), rest.end());
-  return all;
-}
-
-// Dims behind one that is new in front.
-std::vector<int64_t> Shifted(std::span<const int64_t> dims) {
-  std::vector<int64_t> shifted(dims.begin(), dims.end());
-  for (int64_t& d : shifted) ++d;
-  return shifted;
-}
-
 Instruction* With(Builder& b, Opcode opcode, Instruction* x, int64_t value) {
   const Dims dims = x->shape()->dims();
   return b.Binary(opcode, x, b.BroadcastScalar(b.ScalarInt(x->shape()->dtype(), value), dims));
@@ -199,8 +186,6 @@ bool PartValues::HasAny(const Instruction* x) const {
   const auto found = own_.find(x);
   return found != own_.end() && std::ranges::find(found->second, true) != found->second.end();
 }
-
-bool PartValues::IsOfPart(const Instruction* x) const { return x->shape()->IsArray() && HasAny(x); }
 
 const Instruction* PartValues::Visit(const Computation& computation) {
   for (const Instruction* x : computation.instructions()) {
@@ -326,7 +311,7 @@ Instruction* PartValues::AllRows(Builder& b, const Instruction* broadcast,
   gather.offset_dims = b.Copy(offset_dims);
   gather.collapsed_slice_dims = gather.start_index_map = b.Copy(first);
   gather.index_vector_dim = 1;
-  gather.slice_sizes = b.Copy(WithFirst(1, operand->shape()->dims().subspan(1)));
+  gather.slice_sizes = b.Copy(Prepended(1, operand->shape()->dims().subspan(1)));
   Instruction* const operands[] = {operand, part};
   Instruction* of_rows = b.Add(Opcode::kGather, operands, gather);
   // Dims in the order of the result's.
@@ -347,14 +332,14 @@ Instruction* PartValues::OfAllParts(Builder& b, const Instruction* x,
   const auto all_parts = [&](int64_t i, const Shape* shape) {
     const Instruction* old = x->operand(i);
     Instruction*& operand = operands[At(i)];
-    const std::vector<int64_t> dims = WithFirst(rows_.parts, shape->dims());
+    const std::vector<int64_t> dims = Prepended(rows_.parts, shape->dims());
     std::vector<int64_t> to(At(operand->shape()->rank()));
     std::iota(to.begin(), to.end(), HasAny(old) ? 0 : 1);
     if (!SameDims(operand->shape(), b.context().Array(operand->shape()->dtype(), dims))) {
       operand = b.Broadcast(operand, dims, to);
     }
   };
-  const std::vector<int64_t> dims = WithFirst(rows_.parts, x->shape()->dims());
+  const std::vector<int64_t> dims = Prepended(rows_.parts, x->shape()->dims());
   Instruction* zero = nullptr;
   std::vector<Instruction*> starts;
   const auto take_starts = [&](int64_t from) {
@@ -364,22 +349,22 @@ Instruction* PartValues::OfAllParts(Builder& b, const Instruction* x,
   };
   switch (x->opcode()) {  // those that IsKnown lists
     case Opcode::kBroadcast: {
-      const auto to = Shifted(x->attributes<DimensionsAttributes>().dimensions);
-      return b.Broadcast(operands[0], dims, WithFirst(0, to));
+      const auto to = OneLater(x->attributes<DimensionsAttributes>().dimensions);
+      return b.Broadcast(operands[0], dims, Prepended(0, to));
     }
     case Opcode::kReshape:
       return b.Reshape(operands[0], dims);
     case Opcode::kTranspose:
       return b.Transpose(operands[0],
-                         WithFirst(0, Shifted(x->attributes<DimensionsAttributes>().dimensions)));
+                         Prepended(0, OneLater(x->attributes<DimensionsAttributes>().dimensions)));
     case Opcode::kReverse: {
-      const auto along = Shifted(x->attributes<DimensionsAttributes>().dimensions);
+      const auto along = OneLater(x->attributes<DimensionsAttributes>().dimensions);
       return b.Add(Opcode::kReverse, operands, DimensionsAttributes{b.Copy(along)});
     }
     case Opcode::kSlice: {
       const auto& slice = x->attributes<SliceAttributes>();
-      return b.Slice(operands[0], WithFirst(0, slice.starts), WithFirst(rows_.parts, slice.limits),
-                     WithFirst(1, slice.strides));
+      return b.Slice(operands[0], Prepended(0, slice.starts), Prepended(rows_.parts, slice.limits),
+                     Prepended(1, slice.strides));
     }
     case Opcode::kConcatenate:
       for (int64_t i = 0; i < x->operand_count(); ++i) all_parts(i, x->operand(i)->shape());
@@ -388,7 +373,7 @@ Instruction* PartValues::OfAllParts(Builder& b, const Instruction* x,
       take_starts(1);
       return b.DynamicSlice(
           operands[0], starts,
-          WithFirst(rows_.parts, x->attributes<DynamicSliceAttributes>().slice_sizes));
+          Prepended(rows_.parts, x->attributes<DynamicSliceAttributes>().slice_sizes));
     case Opcode::kDynamicUpdateSlice:
       all_parts(0, x->shape());
       all_parts(1, x->operand(1)->shape());
@@ -396,7 +381,7 @@ Instruction* PartValues::OfAllParts(Builder& b, const Instruction* x,
       return b.DynamicUpdateSlice(operands[0], operands[1], starts);
     case Opcode::kReduce:
       return b.Reduce(operands[0], operands[1],
-                      Shifted(x->attributes<DimensionsAttributes>().dimensions), x->called(0));
+                      OneLater(x->attributes<DimensionsAttributes>().dimensions), x->called(0));
     default:  // elementwise
       for (int64_t i = 0; i < x->operand_count(); ++i) all_parts(i, x->shape());
       return b.CloneWith(x, operands, module_.context().Array(x->shape()->dtype(), dims));
@@ -411,7 +396,7 @@ const Shape* PartValues::ShapeOf(const Shape* shape, const std::vector<bool>& ow
     return module_.context().Tuple(elements);
   }
   if (!own[leaf++]) return shape;
-  return module_.context().Array(shape->dtype(), WithFirst(rows_.parts, shape->dims()));
+  return module_.context().Array(shape->dtype(), Prepended(rows_.parts, shape->dims()));
 }
 
 Instruction* PartValues::CopyLoop(Builder& b, const Instruction* loop, Instruction* init) {

@@ -44,8 +44,6 @@ class PartValues {
   // the first instruction whose values of all parts are not known; null: all are.
   const Instruction* Find(const std::unordered_set<const Instruction*>& own);
 
-  // Has it a first dim that counts parts, in a copy?
-  bool IsOfPart(const Instruction* x) const;
   // A copy of `x` at the end of the builder's computation, which is the entry or a loop's of it.
   Instruction* Copy(Instruction* x, const std::vector<Instruction*>& operands, Builder& b);
 

@@ -13,6 +13,7 @@
 #include "core/pipeline/plan/stage_tiles.h"
 #include "core/pipeline/row_exchange.h"
 #include "core/transforms/rewriter.h"
+#include "ir/dims.h"
 #include "ir/equality.h"
 #include "ir/literal.h"
 #include "ir/sharding_algebra.h"
@@ -76,19 +77,6 @@ bool SameSteps(const Chain& a, const Chain& b) {
     // Frontend attributes say which stage uses that row.
     return SameButFrontendAttributes(*x, *y);
   });
-}
-
-std::vector<int64_t> Prepended(int64_t first, std::span<const int64_t> list) {
-  std::vector<int64_t> all = {first};
-  all.insert(all.end(), list.begin(), list.end());
-  return all;
-}
-
-// The numbers of the same dims behind a new first one.
-std::vector<int64_t> OneLater(std::span<const int64_t> dims) {
-  std::vector<int64_t> later(dims.begin(), dims.end());
-  for (int64_t& d : later) ++d;
-  return later;
 }
 
 std::span<const int64_t> Dimensions(const Instruction* x) {

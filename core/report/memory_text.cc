@@ -78,7 +78,7 @@ const Instruction* BufferPlaces::Nearest(const Instruction& x, bool is_user) con
 }
 
 int64_t DenseBytes(const LiveBuffer& buffer) {
-  if (buffer.kind == kFragmentation) return buffer.bytes;
+  if (buffer.kind == BufferClass::kFragmentation) return buffer.bytes;
   return std::max<int64_t>(1, BufferBytes(buffer.shape, Tiling::kDense));
 }
 

@@ -63,7 +63,7 @@ void DescribeTensors(Module& module, const GlobalTensors& tensors, MemoryReport&
   const Mesh* mesh = MainMesh(module);
   Context& context = module.context();
   for (LiveBuffer& row : report.at_peak) {
-    if (row.kind == kFragmentation) continue;
+    if (row.kind == BufferClass::kFragmentation) continue;
     const Instruction* x = row.instruction;
     if (const GlobalTensors::Tensor* tensor = tensors.Find(x, row.shape)) {
       row.global_shape = tensor->shape;

@@ -18,8 +18,8 @@ struct HeapPlacement {
   int64_t bytes = 0;                     // the end of the highest
   const Instruction* highest = nullptr;  // whose result that is; null: nothing is placed
   uint32_t leaf = 0;                     // of its shape
-  int64_t apart_bytes =
-      0;  // of the program's arguments and results, which have memory of their own
+  // Of the program's arguments and results, which have memory of their own.
+  int64_t apart_bytes = 0;
 };
 
 struct HeapPlacementInput {

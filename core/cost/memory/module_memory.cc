@@ -128,22 +128,29 @@ void ModuleMemory::FindOrder(ComputationMemory& memory) {
   }
 }
 
-// Computations that several places call are planned before their callers, all others with them.
+// The computations that are planned by themselves, callees first: the entry, and those that several
+// places call. All others are planned with their caller.
+std::vector<const Computation*> ModuleMemory::PlannedApart() const {
+  std::vector<const Computation*> apart;
+  for (const Computation* computation : CallPostOrder(module_)) {
+    const bool is_entry = computation == module_.entry();
+    if (computations_.contains(computation) && (is_entry || calls_.at(computation) != 1))
+      apart.push_back(computation);
+  }
+  return apart;
+}
+
 void ModuleMemory::UseFastMemory() {
   std::unordered_map<const Computation*, int64_t> end_addresses;
   const FastMemoryInput input{computations_, calls_, end_addresses, options_.fast_memory_bytes};
   std::unordered_map<const Computation*, std::vector<uint32_t>> until;
-  const std::vector<Computation*> in_order = CallPostOrder(module_);
-  for (const Computation* computation : in_order) {
-    auto known = computations_.find(computation);
-    const bool is_entry = computation == module_.entry();
-    if (known == computations_.end() || (!is_entry && calls_.at(computation) == 1)) continue;
+  for (const Computation* computation : PlannedApart()) {
     FastMemoryPlan plan = PlanFastMemory(*computation, input);
-    known->second.fast_bytes = plan.peak_bytes;
+    computations_.at(computation).fast_bytes = plan.peak_bytes;
     end_addresses[computation] = plan.end_address;
     until.merge(plan.until);
   }
-  for (const Computation* computation : in_order) {
+  for (const Computation* computation : CallPostOrder(module_)) {
     auto held = until.find(computation);
     if (held != until.end()) TakeOut(computations_.at(computation), std::move(held->second));
   }
@@ -169,14 +176,10 @@ int64_t ModuleMemory::OutputBytes() const {
   return bytes;
 }
 
-// Computations that several places call are placed before their callers, all others with them.
 void ModuleMemory::Place() {
   std::unordered_map<const Computation*, HeapPlacement> shared;
   const HeapPlacementInput input{computations_, calls_, shared};
-  for (const Computation* computation : CallPostOrder(module_)) {
-    const bool is_entry = computation == module_.entry();
-    if (!computations_.contains(computation) || (!is_entry && calls_.at(computation) == 1))
-      continue;
+  for (const Computation* computation : PlannedApart()) {
     placement_ = PlaceInOrder(*computation, input);
     shared[computation] = placement_;
   }

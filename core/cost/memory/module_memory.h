@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "core/cost/memory/computation_memory.h"
 #include "core/cost/memory/heap_placement.h"
@@ -42,6 +43,7 @@ class ModuleMemory {
   void FindCallKinds();
   void Analyze(const Computation& computation);
   void FindOrder(ComputationMemory& memory);
+  std::vector<const Computation*> PlannedApart() const;
   void UseFastMemory();
   void Place();
   void TakeOut(ComputationMemory& memory, std::vector<uint32_t> in_fast_memory);

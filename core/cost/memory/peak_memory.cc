@@ -53,7 +53,7 @@ class MemoryReporter {
   LiveBuffer FragmentationRow() {
     const auto& [bytes, x, leaf, apart_bytes] = memory_.placement();
     const int64_t lost = memory_.fragmentation_bytes();
-    return {x, leaf, LeafShapes(x->shape())[leaf], lost, kFragmentation};
+    return {x, leaf, LeafShapes(x->shape())[leaf], lost, BufferClass::kFragmentation};
   }
 
   // The classes of a computation's ranges, parameters' given.

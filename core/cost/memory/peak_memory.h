@@ -26,10 +26,10 @@ enum class BufferClass : uint8_t {
   kLoopCarry,   // what while loops carry and change
   kCollective,  // results of collectives
   kTemporary,   // everything else
+  // No buffer: free memory at the peak that is in pieces too small for the value placed highest.
+  kFragmentation,
 };
-inline constexpr size_t kBufferClasses = 5;  // that buffers have
-// No buffer: free memory at the peak that is in pieces too small for the value placed highest.
-inline constexpr auto kFragmentation = static_cast<BufferClass>(kBufferClasses);
+inline constexpr size_t kBufferClasses = 5;          // without kFragmentation
 std::string_view BufferClassName(BufferClass kind);  // "argument", "loop carry", "fragmentation"
 
 // A row of the report: memory that one leaf of an instruction's result was given. Of fragmentation:

@@ -54,7 +54,8 @@ StageDifference FirstDifference(const Computation& a, const Computation& b) {
                     *of_b = i < both ? b.instructions()[i] : b.root();
   for (int64_t k = 0; k < std::min(of_a->operand_count(), of_b->operand_count()); ++k) {
     if (in_b[of_a->operand(k)] == of_b->operand(k)) continue;
-    return {OfTextBehind(of_a->operand(k)), OfTextBehind(of_b->operand(k)), /*is_handed_on=*/true};
+    const Instruction *x = OfTextBehind(of_a->operand(k)), *y = OfTextBehind(of_b->operand(k));
+    if (x != nullptr && y != nullptr) return {x, y, /*is_handed_on=*/true};
   }
   return {};
 }

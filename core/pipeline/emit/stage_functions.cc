@@ -140,8 +140,8 @@ class FunctionBuilder {
     const int64_t end = place.offset + place.shape->element_count();
     return builder_.Reshape(builder_.SliceDim(pack, 1, place.offset, end), place.shape->dims());
   }
-  // The piece as IntoPack addresses it: what is read of a pack where it is then updated keeps
-  // compilers from updating it in place only where the two addresses are not the same values.
+  // The piece at the address where IntoPack writes it: compilers see that both are the same place,
+  // and update the pack without a copy.
   template <typename Place>
   Instruction* UpdatedPiece(Instruction* pack, const Place& place) {
     const int64_t sizes[] = {1, place.shape->element_count()};

@@ -18,6 +18,7 @@
 #include "core/propagation/canonicalizer.h"
 #include "core/spmd/per_device_module.h"
 #include "core/transforms/cse.h"
+#include "core/transforms/forward_tuple_elements.h"
 #include "core/transforms/rewriter.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -356,11 +357,9 @@ class NumberInput {
     RewriteModule(module_, [&](Instruction* x, Rewriter& rewriter) -> Instruction* {
       Builder& b = rewriter.builder();
       if (x->parent() == module_.entry() && ReadsNumber(x)) return Given(x, b.PartitionId(), b);
-      const bool is_element =
-          x->opcode() == Opcode::kGetTupleElement && x->operand(0)->opcode() == Opcode::kTuple;
-      return is_element ? x->operand(0)->operand(x->attributes<GetTupleElementAttributes>().index)
-                        : x;
+      return x;
     });
+    ForwardTupleElements(module_);
     module_.SetComputations(CallPostOrder(module_));
   }
 

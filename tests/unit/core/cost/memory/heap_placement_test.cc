@@ -39,7 +39,7 @@ ENTRY e {
   CHECK(report.peak_bytes == 7 * kArray);  // with x and r
   CHECK(report.temp_bytes == 5 * kArray);
   CHECK(report.fragmentation_bytes == kArray);
-  REQUIRE(report.at_peak.back().kind == kFragmentation);
+  REQUIRE(report.at_peak.back().kind == BufferClass::kFragmentation);
   CHECK(report.at_peak.back().instruction->name() == "d");
 }
 
