@@ -182,7 +182,11 @@ MatrixWork MatrixOf(const Instruction& dot) {
         static_cast<double>(std::max(conv.feature_group_count, conv.batch_group_count));
     work.batch = groups;
     for (const WindowDim& dim : conv.window) work.window *= static_cast<double>(dim.size);
-    work.input_features = size(lhs, conv.input_feature);
+    double positions = 1;  // of the result
+    for (int64_t dim : conv.output_spatial) positions *= size(dot.shape(), dim);
+    // A kernel's gradient has a window as large as an image and a result of few positions: what it
+    // contracts is the window's positions, and what counts as features is the batch.
+    if (work.window <= positions) work.input_features = size(lhs, conv.input_feature);
     work.input_bytes = BytesOf(lhs);
     work.output_bytes = BytesOf(dot.shape());
     work.n = size(dot.shape(), conv.output_feature) / groups;

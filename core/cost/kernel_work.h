@@ -23,8 +23,8 @@ struct MatrixWork {
   DType dtype = DType::kF32;  // of the operands as they come from memory, the wider of both
   Precision precision = Precision::kDefault;
   std::string_view algorithm;  // "dot_bf16_bf16_f32_x3"; empty: unset
-  // For convolutions only: positions of the window, features of the input (0: no convolution), and
-  // bytes of the input and the output.
+  // For convolutions only: positions of the window, features of the input (0: no convolution, or
+  // the gradient of a kernel, of which nothing is padded), and bytes of the input and the output.
   double window = 1, input_features = 0, input_bytes = 0, output_bytes = 0;
 };
 

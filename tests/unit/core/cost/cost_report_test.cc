@@ -137,6 +137,27 @@ ENTRY e {
   CHECK(report.flops_per_device == 2.0 * 512 * 64 * 128);
 }
 
+// A kernel's gradient contracts the positions of the image: what stands as its input's features is
+// the batch, of which a device has few.
+TEST_CASE("The gradient of a convolution's kernel takes as long as its product", "[cost]") {
+  for (const char* batch : {"2", "16", "64"}) {
+    const auto text = [&](const std::string& image, const std::string& root) {
+      return "HloModule m\nENTRY e {\n  x = bf16[" + image + "] parameter(0)\n  g = bf16[" + image +
+             "] parameter(1)\n  ROOT r = " + root + "\n}";
+    };
+    const CostReport gradient =
+        ReportOf(text(std::string(batch) + ",128,128,128",
+                      "bf16[3,3,128,128] convolution(x, g), window={size=128x128 pad=1_1x1_1}, "
+                      "dim_labels=f01b_i01o->01bf"));
+    // The same arrays are read for one product where the gradient does nine.
+    const CostReport product = ReportOf(
+        text(std::to_string(std::stoi(batch) * 16384) + ",128",
+             "bf16[128,128] dot(x, g), lhs_contracting_dims={0}, rhs_contracting_dims={0}"));
+    CHECK(gradient.step_time_s > 2 * product.step_time_s);
+    CHECK(gradient.step_time_s < 3 * product.step_time_s);
+  }
+}
+
 TEST_CASE("Work in a manual region is done by every device", "[cost]") {
   auto module = Parsed(R"(HloModule m, num_partitions=4
 ENTRY e {
