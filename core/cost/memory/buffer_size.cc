@@ -134,6 +134,10 @@ bool IsInFastMemory(const Shape* leaf) {
   return tail.find("S(1)") != std::string_view::npos || tail.find("S(3)") != std::string_view::npos;
 }
 
+bool HasTiles(const Shape* leaf) {
+  return leaf->IsArray() && leaf->layout() != nullptr && !FirstTile(leaf->layout()->tail).empty();
+}
+
 int64_t BufferBytes(const Shape* leaf, Tiling tiling, MinorDims minor) {
   if (leaf->kind() == ShapeKind::kBuffer) leaf = leaf->element(0);
   if (!leaf->IsArray()) return 0;

@@ -41,6 +41,10 @@ int64_t BufferBytes(const Shape* leaf, Tiling tiling, MinorDims minor = {});
 // TPU v4, `S(3)`: it is not in the memory that a program has to fit, and reading it is no traffic.
 bool IsInFastMemory(const Shape* leaf);
 
+// True if a layout of a compiled text pads the array to tiles, as compilers for TPUs do:
+// `T(8,128)`.
+bool HasTiles(const Shape* leaf);
+
 // Of every leaf of a shape, in pre-order.
 void AppendLeafBytes(const Shape* shape, Tiling tiling, std::vector<int64_t>& bytes);
 

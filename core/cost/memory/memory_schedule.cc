@@ -189,6 +189,36 @@ class DepthFirstScheduler {
   Order order_;
 };
 
+// Operands before their users, in the order of operands, from whatever nothing reads.
+Order PostOrder(const ScheduleInput& input) {
+  const BufferGraph& graph = input.graph;
+  struct Frame {
+    uint32_t node;
+    size_t left;  // operands that were not looked at; a graph has a node's last operand first
+  };
+  std::vector<bool> visited(graph.nodes.size(), false);
+  std::vector<Frame> stack;
+  Order order;
+  const auto enter = [&](uint32_t node) {
+    if (visited[node]) return;
+    visited[node] = true;
+    stack.push_back({node, graph.predecessors[node].size()});
+  };
+  for (uint32_t root = 0; root < graph.nodes.size(); ++root) {
+    if (input.successors[root].empty()) enter(root);
+    while (!stack.empty()) {
+      Frame& frame = stack.back();
+      if (frame.left > 0) {
+        enter(graph.predecessors[frame.node][--frame.left]);
+      } else {
+        order.push_back(frame.node);
+        stack.pop_back();
+      }
+    }
+  }
+  return order;
+}
+
 // Moves nodes that free nothing down to their first user: broadcasts, constants, copies.
 Order SinkToUsers(const ScheduleInput& input, const Order& order) {
   const BufferGraph& graph = input.graph;
@@ -233,22 +263,9 @@ MemorySchedule Scheduled(const BufferGraph& graph, Order order, const CallContex
   return {std::move(order), std::move(liveness)};
 }
 
-}  // namespace
-
-Order TextOrder(const BufferGraph& graph) {
-  Order order(graph.nodes.size());
-  std::iota(order.begin(), order.end(), 0U);
-  return order;
-}
-
-MemorySchedule MinimizeMemory(const BufferGraph& graph, const CallContext& context) {
-  ScheduleInput input(graph, context);
-  Order text = TextOrder(graph);
-  std::vector<Order> orders = {text, SinkToUsers(input, text)};
-  for (Order order : {ListScheduler(input).Run(), DepthFirstScheduler(input).Run()}) {
-    orders.push_back(SinkToUsers(input, order));
-    orders.push_back(std::move(order));
-  }
+// The one with the least peak, the first of equal ones.
+MemorySchedule BestOf(const BufferGraph& graph, std::vector<Order> orders,
+                      const CallContext& context) {
   MemorySchedule best;
   best.liveness.peak_bytes = INT64_MAX;
   for (size_t i = 0; i < orders.size(); ++i) {
@@ -261,17 +278,30 @@ MemorySchedule MinimizeMemory(const BufferGraph& graph, const CallContext& conte
   return best;
 }
 
-MemorySchedule FreeMostFirst(const BufferGraph& graph, const CallContext& context) {
+}  // namespace
+
+Order TextOrder(const BufferGraph& graph) {
+  Order order(graph.nodes.size());
+  std::iota(order.begin(), order.end(), 0U);
+  return order;
+}
+
+MemorySchedule MinimizeMemory(const BufferGraph& graph, const CallContext& context) {
   const ScheduleInput input(graph, context);
-  Order order = ListScheduler(input).Run();
-  StartEarly(graph, order);
   Order text = TextOrder(graph);
-  StartEarly(graph, text);
-  MemorySchedule schedule = Scheduled(graph, std::move(order), context);
-  const MemorySchedule as_written = Scheduled(graph, std::move(text), context);
-  return schedule.liveness.peak_bytes <= as_written.liveness.peak_bytes
-             ? schedule
-             : MinimizeMemory(graph, context);
+  std::vector<Order> orders = {text, SinkToUsers(input, text)};
+  for (Order order : {ListScheduler(input).Run(), DepthFirstScheduler(input).Run()}) {
+    orders.push_back(SinkToUsers(input, order));
+    orders.push_back(std::move(order));
+  }
+  return BestOf(graph, std::move(orders), context);
+}
+
+MemorySchedule ScheduleForTpu(const BufferGraph& graph, const CallContext& context) {
+  const ScheduleInput input(graph, context);
+  return BestOf(graph,
+                {ListScheduler(input).Run(), DepthFirstScheduler(input).Run(), PostOrder(input)},
+                context);
 }
 
 }  // namespace gshard

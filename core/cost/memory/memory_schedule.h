@@ -20,9 +20,9 @@ struct MemorySchedule {
 // O(n log n) in nodes, reads and edges. Never worse than the text's order.
 MemorySchedule MinimizeMemory(const BufferGraph& graph, const CallContext& context);
 
-// The list schedule alone, as XLA's compiler for TPUs has it: what it makes early stays early. Where
-// the text's order needs less, the best of all.
-MemorySchedule FreeMostFirst(const BufferGraph& graph, const CallContext& context);
+// As XLA's compiler for TPUs has it (docs/against_tpu.md): the best of the list schedule, depth
+// first and plain post-order. Nothing is moved down.
+MemorySchedule ScheduleForTpu(const BufferGraph& graph, const CallContext& context);
 
 // The order of the text.
 Order TextOrder(const BufferGraph& graph);

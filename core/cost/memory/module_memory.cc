@@ -7,7 +7,9 @@
 #include "core/cost/memory/donated_results.h"
 #include "core/cost/memory/fast_values.h"
 #include "core/cost/memory/memory_schedule.h"
+#include "core/cost/text_cycles.h"
 #include "ir/compiled_text.h"
+#include "ir/dims.h"
 
 namespace gshard {
 namespace {
@@ -26,6 +28,23 @@ CalleeFacts FactsOf(const ComputationMemory& analyzed) {
   return facts;
 }
 
+// Is it text of a compiler for TPUs from before it chose what lies in fast memory? Its arrays have
+// tiles, and none says that it is there; what is behind that choice has its compiler's cycles, even
+// where nothing fits.
+bool IsBeforeFastMemory(const Module& module) {
+  bool has_tiles = false;
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (EstimatedCycles(*x)) return false;
+      for (const Shape* leaf : LeafShapes(x->shape())) {
+        if (IsInFastMemory(leaf)) return false;
+        has_tiles = has_tiles || HasTiles(leaf);
+      }
+    }
+  }
+  return has_tiles;
+}
+
 }  // namespace
 
 ModuleMemory::ModuleMemory(const Module& module, const MemoryOptions& options)
@@ -39,7 +58,8 @@ ModuleMemory::ModuleMemory(const Module& module, const MemoryOptions& options)
   for (const Computation* computation : CallPostOrder(module_)) {
     if (computation == module_.entry() || kinds_.contains(computation)) Analyze(*computation);
   }
-  if (options_.fast_memory_bytes > 0 && !IsCompiled(module_)) UseFastMemory();
+  if (options_.fast_memory_bytes > 0 && (!IsCompiled(module_) || IsBeforeFastMemory(module_)))
+    UseFastMemory();
   if (options_.fusion.for_tpu && !options_.counts_host) Place();
 }
 
@@ -120,8 +140,8 @@ void ModuleMemory::FindOrder(ComputationMemory& memory) {
     memory.order = TextOrder(memory.graph);
     memory.liveness = ComputeLiveness(memory.graph, memory.order, memory.context);
   } else {
-    MemorySchedule schedule = options_.fast_memory_bytes > 0
-                                  ? FreeMostFirst(memory.graph, memory.context)
+    MemorySchedule schedule = options_.fusion.for_tpu
+                                  ? ScheduleForTpu(memory.graph, memory.context)
                                   : MinimizeMemory(memory.graph, memory.context);
     memory.order = std::move(schedule.order);
     memory.liveness = std::move(schedule.liveness);

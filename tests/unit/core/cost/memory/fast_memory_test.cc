@@ -53,9 +53,9 @@ TEST_CASE("Those come first that kernels move most bytes of", "[cost][memory]") 
   FastMemory memory(8, 8);
   const std::vector<FastMemoryValue> values = {
       {{{0, 1}}, 8, 8}, {{{0, 1}}, 4, 20}, {{{0, 1}}, 4, 8}};
-  CHECK(PlaceBestFirst(memory, values) ==
-        std::vector<std::vector<FastUse>>{
-            {FastUse::kElsewhere}, {FastUse::kStays}, {FastUse::kStays}});
+  CHECK(PlaceBestFirst(memory, values) == std::vector<std::vector<FastUse>>{{FastUse::kElsewhere},
+                                                                            {FastUse::kStays},
+                                                                            {FastUse::kStays}});
 }
 
 // The peak in arrays of 4 KiB, with room for so many in fast memory.
@@ -105,6 +105,43 @@ ENTRY e {
   CHECK(PeakInArrays(text, 0) == 10);  // x, the stack, a row or the result
   CHECK(PeakInArrays(text, 16) == 2);  // x, the result
   CHECK(PeakInArrays(text, 4) == 10);  // the row is there, the stack does not fit
+}
+
+// A fused program of three kernels, and what stands at its arrays' layouts and at its first kernel.
+std::string FusedText(const std::string& tiles, const std::string& of_y,
+                      const std::string& config) {
+  const std::string array = "f32[8,128]{1,0" + tiles + "} ";
+  return R"(HloModule m, is_scheduled=true
+f {
+  p = f32[8,128] parameter(0)
+  ROOT r = f32[8,128] reverse(p), dimensions={0}
+}
+g {
+  p = f32[8,128] parameter(0)
+  ROOT r = f32[8,128] reverse(p), dimensions={1}
+}
+ENTRY e {
+  x = )" +
+         array + R"(parameter(0)
+  y = f32[8,128]{1,0)" +
+         tiles + of_y + R"(} fusion(x), kind=kLoop, calls=f)" + config + R"(
+  z = )" +
+         array + R"(fusion(y), kind=kLoop, calls=g
+  ROOT w = )" +
+         array + R"(negate(z)
+})";
+}
+
+TEST_CASE("Text from before values are placed is planned, text from behind it is not",
+          "[cost][memory]") {
+  CHECK(PeakInArrays(FusedText(":T(8,128)", "", ""), 0) == 3);  // x, then two of y, z and w
+  CHECK(PeakInArrays(FusedText(":T(8,128)", "", ""), 8) == 2);  // y and z are in fast memory
+  // No other compiler's text has tiles.
+  CHECK(PeakInArrays(FusedText("", "", ""), 8) == 3);
+  // y is there, z is not, as the text says.
+  CHECK(PeakInArrays(FusedText(":T(8,128)", "S(1)", ""), 8) == 2);
+  CHECK(PeakInArrays(FusedText(":T(8,128)", "", R"(, backend_config={"estimated_cycles":"100"})"),
+                     8) == 3);
 }
 
 }  // namespace
