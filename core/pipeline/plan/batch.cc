@@ -14,6 +14,7 @@
 #include "core/analysis/trip_count.h"
 #include "core/pipeline/plan/clone.h"
 #include "core/pipeline/plan/inner_sums.h"
+#include "core/pipeline/plan/row_gathers.h"
 #include "core/pipeline/plan/shard_rows.h"
 #include "core/propagation/canonicalizer.h"
 #include "core/spmd/per_device_module.h"
@@ -510,6 +511,7 @@ Expected<void> MarkSums(Module& module, const BatchDims& batch) {
   SplitProgram split;
   if (auto done = Partition(*halves, batch, 2, ManualRegions(), split); !done) return done;
   Settle(*halves);
+  SumGatheredRows(*halves, batch, 2, 1);
   if (auto done = CheckMixing(*halves, batch); !done) return done;
   std::map<std::string, const Instruction*, std::less<>> sums;
   for (const Instruction* x : halves->entry()->instructions()) {
@@ -602,6 +604,7 @@ Expected<SplitProgram> SplitBatch(Module& module, const BatchDims& batch, int64_
     MergeCommonSubexpressions(module);
   }
   Settle(module);
+  SumGatheredRows(module, batch, microbatches, split.shards);
   if (auto done = CheckMixing(module, batch); !done) return Fail(std::move(done.error()));
   if (std::ranges::any_of(module.entry()->instructions(), ReadsNumber)) NumberInput(module).Run();
   return split;
