@@ -280,15 +280,20 @@ class ComputationPartitioner {
     }
   }
 
-  // An instruction without sharding belongs to the region of its operands. True if it is to be
-  // copied as it stands.
+  // An instruction without sharding belongs to the region of its operands; also one that GSPMD has
+  // no rule for, such as an fft, and that propagation has left whole in a region of some axes. True
+  // if it is to be copied as it stands.
   bool AdoptRegion(const Instruction& source, std::span<PartitionedValue* const> operands,
                    std::vector<const MeshLayout*>& wanted) {
-    if (source.sharding() == nullptr && source.shape()->IsArray()) {
+    const bool has_none = source.sharding() == nullptr;
+    const bool is_left_whole = !has_none && source.sharding()->IsReplicated() &&
+                               source.opcode() != Opcode::kCopy &&
+                               source.opcode() != Opcode::kCustomCall;
+    if ((has_none || is_left_whole) && source.shape()->IsArray()) {
       for (const PartitionedValue* operand : operands) {
         if (operand->IsTuple() || IsMadeFromNothing(*operand)) continue;
         const MeshLayout* layout = PartitionScope::LayoutOf(*operand);
-        if (layout->IsManual() || !layout->manual.empty()) {
+        if (layout->IsManual() ? has_none : !layout->manual.empty()) {
           wanted[0] = run_.layouts.ReplicatedLike(layout, wanted[0]->rank());
           break;
         }

@@ -34,6 +34,7 @@
 #include "ir/custom_call.h"
 #include "ir/device_subsets.h"
 #include "ir/metadata.h"
+#include "ir/op_traits.h"
 #include "ir/sharding_text.h"
 #include "ir/source_lines.h"
 #include "ir/traversal.h"
@@ -519,11 +520,36 @@ Expected<PipelinePlan> PipelineBatches(Module& module, const BatchDims& batch,
   return plan;
 }
 
-}  // namespace
+// Takes out custom calls that are there for their effect alone and give no result, as
+// jax.debug.print makes: the step does not hang on them, and who would do them, when, is not known.
+// Returns W-PIPELINE-002 at the first; nothing: there is none.
+std::optional<Diagnostic> DropCallsWithoutResult(Module& module) {
+  std::vector<Instruction*> calls;
+  for (Computation* computation : module.computations()) {
+    for (Instruction* x : computation->instructions()) {
+      const bool is_call = x->opcode() == Opcode::kCustomCall && HasSideEffect(*x);
+      if (!is_call || !x->shape()->IsTuple() || !x->shape()->elements().empty()) continue;
+      if (x != computation->root()) calls.push_back(x);
+    }
+  }
+  if (calls.empty()) return std::nullopt;
+  const std::string others =
+      calls.size() == 1 ? "" : fmt::format(" and {} more like it", calls.size() - 1);
+  Diagnostic warning = module.ErrorAt(
+      calls[0], "W-PIPELINE-002",
+      fmt::format("'{}'{} (custom-call to '{}') left out: a call without results, as of "
+                  "jax.debug.print",
+                  calls[0]->name(), others, calls[0]->attributes<CustomCallAttributes>().target));
+  warning.severity = Severity::kWarning;
+  for (Instruction* x : calls)
+    x->mutable_attributes<CustomCallAttributes>().has_side_effect = false;
+  RemoveDeadCode(module);
+  return warning;
+}
 
-Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& options,
-                                      const PassTimes* times) {
-  TakeResultApart(module);
+// Of a step whose calls have results.
+Expected<PipelinePlan> PipelineParts(Module& module, const PipelineOptions& options,
+                                     const PassTimes* times) {
   const Expected<BatchDims> batch = FindBatch(module, options);
   if (!batch) return Fail(batch.error());
   std::optional<Diagnostic> refused;
@@ -540,6 +566,17 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
   }
   Expected<PipelinePlan> in_parts = PipelineBatches(module, *batch, options, times);
   return in_parts ? std::move(in_parts) : std::move(plan);
+}
+
+}  // namespace
+
+Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& options,
+                                      const PassTimes* times) {
+  TakeResultApart(module);
+  std::optional<Diagnostic> left_out = DropCallsWithoutResult(module);
+  Expected<PipelinePlan> plan = PipelineParts(module, options, times);
+  if (plan && left_out) plan->warnings.push_back(*std::move(left_out));
+  return plan;
 }
 
 }  // namespace gshard::pipeline

@@ -42,8 +42,8 @@ struct PipelinePlan {
   PassTimes flops;
   std::vector<MicrobatchSum> microbatch_sums;
   std::vector<bool> follows_microbatch_sum;  // by result of the step
-  std::vector<Diagnostic> warnings;          // W-PIPELINE-001: there are such sums
-  std::optional<EmittedCost> emitted;        // of the printed program, if it was asked for
+  std::vector<Diagnostic> warnings;    // W-PIPELINE-001: there are such sums; -002: calls left out
+  std::optional<EmittedCost> emitted;  // of the printed program, if it was asked for
 };
 
 // Rewrites `module`, whose calls must be inlined, into one SPMD program over a mesh with the axis

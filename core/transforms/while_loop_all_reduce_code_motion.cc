@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/analysis/combiner.h"
 #include "core/analysis/device_function.h"
 #include "core/transforms/algebraic_simplifier.h"
 #include "core/transforms/collective_groups.h"
@@ -338,6 +339,9 @@ class AccumulationSearch {
         return true;
       case Opcode::kConvert:
         return Widens(x);
+      case Opcode::kReduce:  // as the gradient of a broadcast
+        return x->operand_count() == 2 && CombinerOf(x->called(0)) == Opcode::kAdd &&
+               IsFilledWith(x->operand(1), 0.0);
       default:  // not a linear map of one operand
         return false;
     }

@@ -16,6 +16,7 @@ namespace gshard {
 //
 //   total - all-reduce(g)          0.9 * total + all-reduce(g)         total + all-reduce(g) / 8
 //   total + f32(all-reduce(bf16))  rows of `total` updated by all-reduces
+//   total + reduce(all-reduce(g), 0, add)
 //   total + h, where a loop in the turn writes all-reduces into the rows of h
 //   total + reduce-scatter(g)      total + all-gather(g): what is carried then is of g's shape
 //

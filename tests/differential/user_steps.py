@@ -378,6 +378,57 @@ def scanned_conditional_layers():
     return scanned_square_step(layer)
 
 
+# --- sums over the batch beside the loss
+@step
+def biased_recurrent_layers():
+    """The bias that a cell adds in the loop over time has a gradient that is reduced twice there."""
+    def layer(x, p):
+        def turn(state, now):
+            state = jnp.tanh(state @ p["w"] + now + p["b"])
+            return state, state
+
+        return jax.lax.scan(turn, x[:, 0], x.swapaxes(0, 1))[1].swapaxes(0, 1), None
+
+    rows = examples(jnp.float32, BATCH, LENGTH, WIDTH)
+    parameters = {"w": np.full((LAYERS, WIDTH, WIDTH), .1, np.float32), "b": np.full((LAYERS, WIDTH), .1, np.float32)}
+    return descent_step(lambda p, x, y: jnp.mean((jax.lax.scan(layer, x, p)[0] - y) ** 2), placed(parameters, whole), rows, rows)
+
+
+@step
+def whitened_advantages():
+    """Policy gradients: advantages are made from rewards by a loop over time, and normalised over the whole batch."""
+    def loss(p, words, rewards):
+        _, advantages = jax.lax.scan(lambda later, now: (now + .9 * later,) * 2, jnp.zeros(BATCH), rewards.T, reverse=True)
+        advantages = (advantages.T - advantages.mean()) / (advantages.std() + 1e-6)
+        x = p["embedding"][words]
+        for layer in p["layers"]:
+            x = block(x, layer)
+        chosen = jnp.take_along_axis(jax.nn.log_softmax(x @ p["head"]), words[..., None], -1)[..., 0]
+        return -jnp.mean(chosen * advantages)
+
+    return descent_step(loss, placed(decoder_parameters(False), whole), examples(jnp.int32, BATCH, LENGTH),
+                        examples(jnp.float32, BATCH, LENGTH))
+
+
+@step
+def memory_bank():
+    """Keys of all examples replace the oldest in a queue of negatives, and a value is printed as the step runs."""
+    def f(p, queue, place, x, y):
+        def loss(p):
+            keys = jax.nn.tanh(scanned_residual(p, y))
+            similar = jnp.concatenate([jnp.sum(scanned_residual(p, x) * keys, -1, keepdims=True), keys @ queue.T], -1)
+            return -jax.nn.log_softmax(similar)[:, 0].mean(), keys
+
+        (value, keys), gradient = jax.value_and_grad(loss, has_aux=True)(p)
+        jax.debug.print("loss {}", value)
+        return p - .1 * gradient, jax.lax.dynamic_update_slice(queue, keys, (place, 0)), place + BATCH, value
+
+    rows = examples(jnp.float32, BATCH, WIDTH)
+    queue = jax.ShapeDtypeStruct((4 * BATCH, WIDTH), jnp.float32)
+    place = jax.ShapeDtypeStruct((), jnp.int32)
+    return lowered(f, *placed((np.full((LAYERS, WIDTH, WIDTH), .1, np.float32), queue, place), whole), rows, rows, donated=(0, 1))
+
+
 # --- what is not donated looks like examples
 def scanned_residual(p, x):
     return jax.lax.scan(lambda x, w: (x + jnp.tanh(x @ w), None), x, p)[0]

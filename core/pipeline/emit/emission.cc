@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_set>
 
 #include "core/pipeline/emit/manual_borders.h"
 #include "core/pipeline/emit/neutral.h"
@@ -37,6 +38,9 @@ class Emitter {
   Expected<Emission> Run() {
     FindStacks();
     CloneParameters();
+    for (const Instruction* x : old_->instructions()) {
+      if (in_.phases->PhaseOf(x) == Phase::kMicrobatch) AddRun(x, run_);
+    }
     for (Instruction* x : old_->instructions()) {
       if (x->opcode() == Opcode::kParameter || in_.phases->PhaseOf(x) != Phase::kBefore) continue;
       if (x->opcode() == Opcode::kAllReduce) {
@@ -92,6 +96,7 @@ class Emitter {
     }
     Instruction* copy = CloneInto(module_, entry_, x, operands, /*take_name=*/true);
     copy->set_sharding(nullptr);
+    if (RunsAsMicrobatches(copy)) SeparateCalled(module_, copy);
     if (const Sharding* s = in_.annotation(x)) {
       copy->set_sharding(borders_.Here(copy->shape(), s));
       if (!in_.layers->regions().IsInside(x)) emission_.annotations.emplace(copy, s);
@@ -102,6 +107,13 @@ class Emitter {
     }
     value_[x->id()] = copy;
     return copy;
+  }
+
+  // Does it run a computation that micro-batches run, in their manual region?
+  bool RunsAsMicrobatches(const Instruction* copy) const {
+    std::unordered_set<const Computation*> run;
+    AddRun(copy, run);
+    return std::ranges::any_of(run, [&](const Computation* x) { return run_.contains(x); });
   }
 
   // Each updated weight gets the sharding of the weight it replaces, over the stages also where the
@@ -609,7 +621,8 @@ class Emitter {
   std::vector<DataForm> data_;
   std::vector<Instruction*> sums_;  // by index into Phases::accumulated()
   std::unordered_map<const Instruction*, Instruction*> entered_;
-  std::vector<Instruction*> value_;  // new ones, by id of the old; null: not there yet
+  std::unordered_set<const Computation*> run_;  // by micro-batches
+  std::vector<Instruction*> value_;             // new ones, by id of the old; null: not there yet
 };
 
 }  // namespace

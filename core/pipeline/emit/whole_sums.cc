@@ -87,6 +87,7 @@ Instruction* EmitWholeSum(Builder& b, const WholeSumInputs& in, Instruction* sum
       operands.push_back(in.borders->OperandOf(inner, x, operand, local.at(operand)));
     }
     local[x] = CloneInto(*in.module, body, x, operands, /*take_name=*/false);
+    SeparateCalled(*in.module, local[x]);  // the micro-batches run it in their manual region
     const Sharding* s = in.annotation(x);
     local[x]->set_sharding(s == nullptr ? nullptr : in.borders->Here(x->shape(), s));
   }

@@ -14,9 +14,11 @@
 #include "core/analysis/trip_count.h"
 #include "core/pipeline/plan/clone.h"
 #include "core/pipeline/plan/inner_sums.h"
+#include "core/pipeline/plan/phases.h"
 #include "core/pipeline/plan/shard_rows.h"
 #include "core/propagation/canonicalizer.h"
 #include "core/spmd/per_device_module.h"
+#include "core/transforms/collective_groups.h"
 #include "core/transforms/cse.h"
 #include "core/transforms/forward_tuple_elements.h"
 #include "core/transforms/rewriter.h"
@@ -503,6 +505,60 @@ Expected<void> CheckMixing(const Module& module, const BatchDims& batch) {
   return {};
 }
 
+// [.., D * r, ..] as [.., D, 1, r, ..], or the whole [.., D * M * r, ..] as [.., D, M, r, ..].
+std::vector<int64_t> ByMicrobatch(const Shape* shape, int64_t d, int64_t shards, int64_t count) {
+  std::vector<int64_t> dims(shape->dims().begin(), shape->dims().end());
+  dims[static_cast<size_t>(d)] = shards;
+  dims.insert(dims.begin() + d + 1, {count, shape->dim(d) / shards / count});
+  return dims;
+}
+
+// The sum that stands for the all-gather x.
+Instruction* SumOfRows(Builder& b, const Instruction* x, int64_t shards) {
+  const int64_t d = x->attributes<CollectiveAttributes>().dimension;
+  Instruction* rows = x->operand(0);
+  const int64_t count = x->shape()->dim(d) / rows->shape()->dim(d);
+  const std::vector<int64_t> whole = ByMicrobatch(x->shape(), d, shards, count);
+  std::vector<Instruction*> starts(whole.size(), b.ScalarInt(DType::kS32, 0));
+  starts[static_cast<size_t>(d) + 1] = b.Convert(b.PartitionId(), DType::kS32);
+  const DType type = x->shape()->dtype();
+  Instruction* placed =
+      b.DynamicUpdateSlice(b.Zero(b.context().Array(type, whole)),
+                           b.Reshape(rows, ByMicrobatch(rows->shape(), d, shards, 1)), starts);
+  const Opcode combiner = type == DType::kPred ? Opcode::kOr : Opcode::kAdd;
+  return b.AllReduce(b.Reshape(placed, x->shape()->dims()), ReplicaGroups(),
+                     b.BinaryComputation(combiner, type));
+}
+
+// An all-gather of examples whose rows no example needs that weights have met is known as a whole
+// behind the micro-batches, or before them where examples alone decide the rows. It is a sum then,
+// of arrays in which all but the rows of one micro-batch are zeros:
+//
+//   all-gather(x)
+//   all-reduce(dynamic-update-slice(zeros, x, the number of the micro-batch times its rows))
+//
+// Example: keys of the batch that a memory bank takes in; ranks of rewards. `shards`: of the batch,
+// each with micro-batches of its own.
+void SumGatheredRows(Module& module, const BatchDims& batch, int64_t microbatches, int64_t shards) {
+  const auto has_all_rows = [&](const Instruction* x) {
+    const int64_t d = x->attributes<CollectiveAttributes>().dimension;
+    const int64_t rows = x->operand(0)->shape()->dim(d);
+    return rows % shards == 0 && x->shape()->dim(d) == rows * microbatches;
+  };
+  std::unordered_set<const Instruction*> gathers;
+  for (const Instruction* x : module.entry()->instructions()) {
+    if (IsPlainCollective(x, Opcode::kAllGather) && has_all_rows(x)) gathers.insert(x);
+  }
+  if (gathers.empty()) return;
+  // With all of them ended, those that return are the ones that the micro-batch needs.
+  const Phases phases(module, batch, {}, gathers);
+  std::erase_if(gathers,
+                [&](const Instruction* x) { return phases.PhaseOf(x) == Phase::kMicrobatch; });
+  RewriteModule(module, [&](Instruction* x, Rewriter& rewriter) -> Instruction* {
+    return gathers.contains(x) ? SumOfRows(rewriter.builder(), x, shards) : x;
+  });
+}
+
 // M = 1: nothing is cut, but sums over the batch must be known. They are where they would be if
 // the batch were cut in two: one-member all-reduces mark them.
 Expected<void> MarkSums(Module& module, const BatchDims& batch) {
@@ -510,6 +566,7 @@ Expected<void> MarkSums(Module& module, const BatchDims& batch) {
   SplitProgram split;
   if (auto done = Partition(*halves, batch, 2, ManualRegions(), split); !done) return done;
   Settle(*halves);
+  SumGatheredRows(*halves, batch, 2, 1);
   if (auto done = CheckMixing(*halves, batch); !done) return done;
   std::map<std::string, const Instruction*, std::less<>> sums;
   for (const Instruction* x : halves->entry()->instructions()) {
@@ -602,6 +659,7 @@ Expected<SplitProgram> SplitBatch(Module& module, const BatchDims& batch, int64_
     MergeCommonSubexpressions(module);
   }
   Settle(module);
+  SumGatheredRows(module, batch, microbatches, split.shards);
   if (auto done = CheckMixing(module, batch); !done) return Fail(std::move(done.error()));
   if (std::ranges::any_of(module.entry()->instructions(), ReadsNumber)) NumberInput(module).Run();
   return split;

@@ -4,6 +4,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ir/op_traits.h"
+
 namespace gshard::pipeline {
 
 Instruction* CloneInto(Module& module, Computation* to, Instruction* x,
@@ -30,6 +32,23 @@ Computation* CloneComputation(Module& module, const Computation& original) {
   }
   copy->set_root(value.at(original.root()));
   return copy;
+}
+
+void AddRun(const Instruction* x, std::unordered_set<const Computation*>& run) {
+  if (!RunsCallees(x->opcode())) return;
+  for (const Computation* called : x->called()) {
+    if (!run.insert(called).second) continue;
+    for (const Instruction* inner : called->instructions()) AddRun(inner, run);
+  }
+}
+
+void SeparateCalled(Module& module, Instruction* x) {
+  if (!RunsCallees(x->opcode())) return;
+  for (int64_t i = 0; i < std::ssize(x->called()); ++i) {
+    Computation* copy = CloneComputation(module, *x->called(i));
+    x->set_called(i, copy);
+    for (Instruction* inner : copy->instructions()) SeparateCalled(module, inner);
+  }
 }
 
 }  // namespace gshard::pipeline

@@ -3,6 +3,7 @@
 #define GSHARD_CORE_PIPELINE_PLAN_CLONE_H_
 
 #include <span>
+#include <unordered_set>
 
 #include "ir/module.h"
 
@@ -15,6 +16,13 @@ Instruction* CloneInto(Module& module, Computation* to, Instruction* x,
 
 // A copy whose instructions have new names; what it calls is shared.
 Computation* CloneComputation(Module& module, const Computation& original);
+
+// The loops' bodies, branches and functions that x runs, and what these run.
+void AddRun(const Instruction* x, std::unordered_set<const Computation*>& run);
+
+// Gives x copies of its own of what it runs: a computation that is run both within a manual region
+// and outside of one can have no sharding.
+void SeparateCalled(Module& module, Instruction* x);
 
 }  // namespace gshard::pipeline
 

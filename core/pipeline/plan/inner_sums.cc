@@ -159,11 +159,12 @@ class BranchSums {
 // its own: gradients of the gates of a recurrent layer are slices of one product.
 void SumEachPart(Module& module) {
   RewriteModule(module, [&](Instruction* x, Rewriter& rewriter) -> Instruction* {
-    const bool is_part = x->parent() != module.entry() && x->operand_count() == 1 &&
-                         x->shape()->IsArray() && IsLinear(x) && AddsUp(x->operand(0));
+    const bool is_part = x->parent() != module.entry() && x->shape()->IsArray() && IsLinear(x) &&
+                         AddsUp(x->operand(0));
     if (!is_part) return x;
     const Instruction* sum = x->operand(0);
-    Instruction* const of_term[] = {sum->operand(0)};
+    std::vector<Instruction*> of_term(x->operands().begin(), x->operands().end());
+    of_term[0] = sum->operand(0);  // others are zeros
     Builder& builder = rewriter.builder();
     return SameCollectiveOn(builder, sum, builder.CloneWith(x, of_term, x->shape()));
   });

@@ -14,10 +14,15 @@ bool CallsPartitionId(const Instruction* x) {
   return false;
 }
 
+bool HasIntegersOnly(const Shape* shape) {
+  return shape->IsArray() && (IsInteger(shape->dtype()) || shape->dtype() == DType::kPred);
+}
+
 }  // namespace
 
 Phases::Phases(const Module& module, const BatchDims& batch,
-               const std::unordered_set<const Instruction*>& entering)
+               const std::unordered_set<const Instruction*>& entering,
+               const std::unordered_set<const Instruction*>& whole)
     : info_(module.instruction_limit()) {
   const Computation& entry = *module.entry();
   for (const Instruction* x : entry.instructions()) {
@@ -26,9 +31,10 @@ Phases::Phases(const Module& module, const BatchDims& batch,
       bool data = batch.dimension.count(x->attributes<ParameterAttributes>().number) != 0;
       info.varies = info.examples = data;
       info.weights = !data;
+      info.learned = !data && !HasIntegersOnly(x->shape());
       continue;
     }
-    if (entering.count(x) != 0) info.weights = true;
+    if (entering.count(x) != 0) info.weights = info.learned = true;
     if (x->opcode() == Opcode::kPartitionId || CallsPartitionId(x)) {
       info.varies = info.examples = true;
     }
@@ -36,12 +42,13 @@ Phases::Phases(const Module& module, const BatchDims& batch,
       const Info& from = Of(operand);
       info.varies = info.varies || from.varies;
       info.weights = info.weights || from.weights;
+      info.learned = info.learned || from.learned;
       info.examples = info.examples || from.examples;
     }
-    if (x->opcode() != Opcode::kAllReduce) continue;
+    if (x->opcode() != Opcode::kAllReduce && !whole.contains(x)) continue;
     info.varies = false;
     // Of examples alone: the whole batch's, an input of the micro-batches like the weights.
-    if (!info.weights) info.weights = true, info.examples = false;
+    if (!info.learned) info.weights = true, info.examples = false;
   }
   FindPhases(entry);
   FindAccumulated(entry);

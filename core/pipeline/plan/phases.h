@@ -3,8 +3,12 @@
 // Read from the program of one micro-batch (core/pipeline/plan/batch.h). A value *varies* if it
 // differs between micro-batches. All-reduces end that: a sum over the batch that no varying value
 // needs is accumulated, and what follows from it is computed once, after the last micro-batch. One
-// that returns into an example's path (batch norm) is that of the micro-batch repeated M times. So is
-// a sum where the micro-batch joins it with such a one, whatever is accumulated of it besides.
+// that returns into an example's path (batch norm) is that of the micro-batch repeated M times. So
+// is a sum where the micro-batch joins it with such a one, whatever is accumulated of it besides.
+//
+// Sums of what examples alone decide, random keys and counters of steps beside them, are known
+// before the micro-batches, and so is what follows from them: of advantages the mean, and then the
+// deviation from it.
 #ifndef GSHARD_CORE_PIPELINE_PLAN_PHASES_H_
 #define GSHARD_CORE_PIPELINE_PLAN_PHASES_H_
 
@@ -29,9 +33,11 @@ struct Accumulated {
 
 class Phases {
  public:
-  // `entering`: copies of examples that count as made with weights.
+  // `entering`: copies of examples that count as made with weights. `whole`: beside the all-reduces
+  // what is the same for all micro-batches.
   Phases(const Module& module, const BatchDims& batch,
-         const std::unordered_set<const Instruction*>& entering = {});
+         const std::unordered_set<const Instruction*>& entering = {},
+         const std::unordered_set<const Instruction*>& whole = {});
 
   Phase PhaseOf(const Instruction* x) const { return info_[x->id()].phase; }
   // Differs between micro-batches.
@@ -47,6 +53,7 @@ class Phases {
   struct Info {
     Phase phase = Phase::kBefore;
     bool varies = false, weights = false, examples = false, returns = false;
+    bool learned = false;  // depends on weights that are floating, or on sums of such
   };
   Info& Of(const Instruction* x) { return info_[x->id()]; }
   void FindPhases(const Computation& entry);
