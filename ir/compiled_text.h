@@ -2,6 +2,9 @@
 #ifndef GSHARD_IR_COMPILED_TEXT_H_
 #define GSHARD_IR_COMPILED_TEXT_H_
 
+#include <cstdint>
+#include <optional>
+
 #include "ir/module.h"
 
 namespace gshard {
@@ -9,6 +12,11 @@ namespace gshard {
 // True if the module is compiled text, that is, went through a compiler: it is scheduled, or has
 // fusions, which no front end prints. Headers that say "compiled text" mean this. O(instructions).
 bool IsCompiled(const Module& module);
+
+// XLA's compiler for TPUs writes `"estimated_cycles":"30242"` into the backend_config of its
+// fusions: its estimate of the kernel for one core at the chip's clock. Nothing where there is
+// none, or where the compiler gave up (2^62 and more).
+std::optional<int64_t> EstimatedCycles(const Instruction& kernel);
 
 }  // namespace gshard
 

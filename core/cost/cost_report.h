@@ -158,7 +158,7 @@ struct CostOptions {
   bool fuse_attention = true;
   // RE2 pattern on op_name: by_group's key is its first capture, or the whole match. Must compile.
   std::string group_by;
-  // Kernels take the cycles that a compiled text says of them (core/cost/text_cycles.h), if the
+  // Kernels take the cycles that a compiled text says of them (ir/compiled_text.h), if the
   // chip's clock is known; else what the model says.
   bool uses_text_cycles = true;
   // Mesh axis -> physical dims of the chip's network, "x+y"; axes not named take the default.

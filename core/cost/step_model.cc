@@ -14,7 +14,6 @@
 #include "core/cost/kernel_time.h"
 #include "core/cost/op_cost.h"
 #include "core/cost/recomputation.h"
-#include "core/cost/text_cycles.h"
 #include "ir/compiled_text.h"
 
 namespace gshard {

@@ -52,7 +52,11 @@ struct ScheduleInput {
 // readers that are left is the last reader itself.
 class ListScheduler {
  public:
-  explicit ListScheduler(const ScheduleInput& input) : input_(input), graph_(input.graph) {}
+  // Of equal gains those run first that come first in `ties`.
+  ListScheduler(const ScheduleInput& input, const Order& ties)
+      : input_(input), graph_(input.graph), rank_(ties.size()) {
+    for (uint32_t i = 0; i < ties.size(); ++i) rank_[ties[i]] = i;
+  }
 
   Order Run() {
     size_t n = graph_.nodes.size();
@@ -87,14 +91,13 @@ class ListScheduler {
  private:
   struct Entry {
     int64_t gain;
-    uint32_t node;
-    // The largest gain first, then the first in the text.
+    uint32_t rank, node;
     bool operator<(const Entry& other) const {
-      return gain != other.gain ? gain < other.gain : node > other.node;
+      return gain != other.gain ? gain < other.gain : rank > other.rank;
     }
   };
 
-  void Push(uint32_t node) { ready_.push({gain_[node], node}); }
+  void Push(uint32_t node) { ready_.push({gain_[node], rank_[node], node}); }
 
   // The node that is the only reader left frees the buffer.
   void CreditLastReader(uint32_t buffer) {
@@ -116,6 +119,7 @@ class ListScheduler {
 
   const ScheduleInput& input_;
   const BufferGraph& graph_;
+  std::vector<uint32_t> rank_;                  // by node
   std::vector<uint32_t> readers_, reader_xor_;  // by buffer
   std::vector<int64_t> gain_;                   // by node: bytes freed - bytes allocated
   std::vector<uint32_t> waits_for_;
@@ -189,7 +193,8 @@ class DepthFirstScheduler {
   Order order_;
 };
 
-// Operands before their users, in the order of operands, from whatever nothing reads.
+// Operands before their users, in the order of operands: those of the root first, then of whatever
+// else nothing reads.
 Order PostOrder(const ScheduleInput& input) {
   const BufferGraph& graph = input.graph;
   struct Frame {
@@ -204,8 +209,8 @@ Order PostOrder(const ScheduleInput& input) {
     visited[node] = true;
     stack.push_back({node, graph.predecessors[node].size()});
   };
-  for (uint32_t root = 0; root < graph.nodes.size(); ++root) {
-    if (input.successors[root].empty()) enter(root);
+  const auto visit = [&](uint32_t last) {
+    enter(last);
     while (!stack.empty()) {
       Frame& frame = stack.back();
       if (frame.left > 0) {
@@ -215,7 +220,11 @@ Order PostOrder(const ScheduleInput& input) {
         stack.pop_back();
       }
     }
-  }
+  };
+  const auto root = std::ranges::find(graph.nodes, graph.computation->root());
+  if (root != graph.nodes.end()) visit(static_cast<uint32_t>(root - graph.nodes.begin()));
+  for (uint32_t node = 0; node < graph.nodes.size(); ++node)
+    if (input.successors[node].empty()) visit(node);
   return order;
 }
 
@@ -290,7 +299,7 @@ MemorySchedule MinimizeMemory(const BufferGraph& graph, const CallContext& conte
   const ScheduleInput input(graph, context);
   Order text = TextOrder(graph);
   std::vector<Order> orders = {text, SinkToUsers(input, text)};
-  for (Order order : {ListScheduler(input).Run(), DepthFirstScheduler(input).Run()}) {
+  for (Order order : {ListScheduler(input, text).Run(), DepthFirstScheduler(input).Run()}) {
     orders.push_back(SinkToUsers(input, order));
     orders.push_back(std::move(order));
   }
@@ -299,9 +308,8 @@ MemorySchedule MinimizeMemory(const BufferGraph& graph, const CallContext& conte
 
 MemorySchedule ScheduleForTpu(const BufferGraph& graph, const CallContext& context) {
   const ScheduleInput input(graph, context);
-  return BestOf(graph,
-                {ListScheduler(input).Run(), DepthFirstScheduler(input).Run(), PostOrder(input)},
-                context);
+  Order list = ListScheduler(input, PostOrder(input)).Run();
+  return BestOf(graph, {std::move(list), DepthFirstScheduler(input).Run()}, context);
 }
 
 }  // namespace gshard

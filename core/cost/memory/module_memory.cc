@@ -7,7 +7,6 @@
 #include "core/cost/memory/donated_results.h"
 #include "core/cost/memory/fast_values.h"
 #include "core/cost/memory/memory_schedule.h"
-#include "core/cost/text_cycles.h"
 #include "ir/compiled_text.h"
 #include "ir/dims.h"
 
