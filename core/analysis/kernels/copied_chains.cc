@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/literal.h"
 #include "ir/op_traits.h"
 
 namespace gshard {
@@ -21,6 +22,26 @@ bool IsSpreadBack(const Instruction* b, const Instruction* reduce) {
     if (dim != next++) return false;
   }
   return true;
+}
+
+// Is it the largest of casts to a wider type? That of what is cast is taken, and cast then.
+bool IsLargestOfCasts(const Instruction* reduce) {
+  const Instruction* cast = reduce->operand(0);
+  return cast->opcode() == Opcode::kConvert &&
+         cast->operand(0)->shape()->byte_size() < cast->shape()->byte_size() &&
+         reduce->called()[0]->root()->opcode() == Opcode::kMaximum;
+}
+
+// Is x the larger of `value` and of what a maximum starts from, which `reduce` has seen already?
+bool ChangesNothing(const Instruction* x, const Instruction* value, const Instruction* reduce) {
+  if (x->opcode() != Opcode::kMaximum) return false;
+  const Instruction* other = x->operand(0) == value ? x->operand(1) : x->operand(0);
+  while (other->opcode() == Opcode::kBroadcast) other = other->operand(0);
+  const Instruction* start = reduce->operand(1);
+  if (other->opcode() != Opcode::kConstant || start->opcode() != Opcode::kConstant) return false;
+  const Literal& a = *other->attributes<ConstantAttributes>().literal;
+  const Literal& b = *start->attributes<ConstantAttributes>().literal;
+  return !HasElided(a) && !HasElided(b) && ElementAsDouble(a, 0) == ElementAsDouble(b, 0);
 }
 
 const Instruction* OnlyUser(const Instruction* x, const Users& users) {
@@ -54,16 +75,24 @@ CopiedChains::CopiedChains(const Computation& computation, const Users& users, u
 }
 
 void CopiedChains::FindRowStatistic(const Instruction* reduce) {
+  constexpr int64_t kLongestRow = 8192;  // longer ones, 16,384, have kernels of their own
   const Shape* array = reduce->operand(0)->shape();
   if (std::ranges::count_if(array->dims(), [](int64_t size) { return size > 1; }) < 3 ||
-      reduce->attributes<DimensionsAttributes>().dimensions.size() != 1) {
+      reduce->attributes<DimensionsAttributes>().dimensions.size() != 1 ||
+      array->dim(reduce->attributes<DimensionsAttributes>().dimensions[0]) > kLongestRow ||
+      IsLargestOfCasts(reduce)) {
     return;
   }
-  const Instruction* spread = OnlyUser(reduce, users_);
-  while (spread != nullptr && KindOf(spread).is_alias) spread = OnlyUser(spread, users_);
+  const Instruction* made = reduce;
+  const Instruction* spread = OnlyUser(made, users_);
+  while (spread != nullptr && (KindOf(spread).is_alias || ChangesNothing(spread, made, reduce))) {
+    made = spread;
+    spread = OnlyUser(made, users_);
+  }
   if (spread == nullptr || spread->opcode() != Opcode::kBroadcast) return;
   const bool is_whole = std::ranges::equal(spread->shape()->dims(), array->dims());
-  if (spread->operand(0) == reduce ? !IsSpreadBack(spread, reduce) : !is_whole) return;
+  const bool has_same_dims = spread->operand(0)->shape()->rank() == reduce->shape()->rank();
+  if (has_same_dims ? !IsSpreadBack(spread, reduce) : !is_whole) return;
   const Instruction* end = OnlyUser(spread, users_);
   const auto continues = [&](const Instruction* x) {
     return KindOf(x).role == KernelRole::kElementwise && x->shape()->IsArray() &&
@@ -92,6 +121,7 @@ bool CopiedChains::Find(const Instruction* x, bool is_private, CopiedChain& chai
   };
   open_.assign(1, x);
   expanded_.clear();
+  leaving_.clear();
   // The last first: what reads a value is known when it comes.
   while (!open_.empty()) {
     const auto last = std::ranges::max_element(open_, before);
@@ -104,18 +134,22 @@ bool CopiedChains::Find(const Instruction* x, bool is_private, CopiedChain& chai
       if (kind.role == KernelRole::kCheap || value->shape()->rank() == 0) continue;
       const bool is_small = 8 * value->shape()->byte_size() <= made;
       const bool is_chain = kind.is_alias || kind.role == KernelRole::kElementwise;
-      const bool is_own = std::ranges::all_of(users_.of(value), [&](auto* user) {
-        return std::ranges::find(expanded_, user) != expanded_.end();
-      });
-      if (!is_chain || is_small || (is_private && !is_own) || ends_.contains(value)) {
+      const auto is_in = [&](const auto& list) {
+        return [&](const Instruction* user) { return std::ranges::find(list, user) != list.end(); };
+      };
+      const bool is_own = std::ranges::all_of(users_.of(value), is_in(expanded_));
+      const bool leaves = !is_own || std::ranges::any_of(users_.of(value), is_in(leaving_));
+      if (!is_chain || is_small || (is_private && !is_own && !IsMadeOfLess(value)) ||
+          ends_.contains(value)) {
         chain.sources.push_back(value);
         chain.source_bytes += value->shape()->byte_size();
-        if (kind.role == KernelRole::kDot && is_own &&
+        if (kind.role == KernelRole::kDot && !leaves &&
             value->shape()->element_count() == x->shape()->element_count()) {
           chain.product = value;
         }
         continue;
       }
+      if (leaves) leaving_.push_back(value);
     }
     if (expanded_.size() == kMaxChain) return false;
     expanded_.push_back(value);
@@ -130,6 +164,55 @@ bool CopiedChains::Find(const Instruction* x, bool is_private, CopiedChain& chai
     }
   }
   return true;
+}
+
+bool CopiedChains::IsMadeOfLess(const Instruction* x) const {
+  const auto [known, is_new] = made_of_less_.try_emplace(x, false);
+  if (!is_new) return known->second;
+  // Find's memory is in use.
+  std::vector<const Instruction*> open, expanded, leaving;
+  open.swap(open_), expanded.swap(expanded_), leaving.swap(leaving_);
+  CopiedChain chain;
+  const bool is_less = Find(x, false, chain) && chain.source_bytes <= x->shape()->byte_size();
+  open_.swap(open), expanded_.swap(expanded), leaving_.swap(leaving);
+  made_of_less_[x] = is_less;
+  return is_less;
+}
+
+bool CopiedChains::HasTooLongRows(const Instruction* x) const {
+  constexpr int64_t kLongest = 2048, kLongestMasked = 1024;
+  for (const Instruction* user : users_.of(x)) {
+    if (!IsRowStatistic(user)) continue;
+    const Shape& array = *x->shape();
+    const int64_t reduced = user->attributes<DimensionsAttributes>().dimensions[0];
+    const int64_t other = reduced + 1 == array.rank() ? reduced - 1 : array.rank() - 1;
+    CopiedChain chain;
+    const bool is_masked = !Find(x, true, chain) || chain.sources.size() > 1;
+    return array.dim(reduced) <= array.dim(other) &&
+           array.dim(reduced) > (is_masked ? kLongestMasked : kLongest);
+  }
+  return false;
+}
+
+bool CopiedChains::StartsNarrower(const Instruction* x) const {
+  constexpr int kMaxLength = 16;
+  const int64_t made = x->shape()->byte_size();
+  for (int length = 0; length < kMaxLength; ++length) {
+    const Instruction* next = nullptr;
+    for (const Instruction* operand : x->operands()) {
+      while (operand->opcode() == Opcode::kBroadcast) operand = operand->operand(0);
+      if (operand == next || 8 * operand->shape()->byte_size() <= made) continue;
+      if (next != nullptr) return false;
+      next = operand;
+    }
+    if (next == nullptr || next->shape()->element_count() != x->shape()->element_count())
+      return false;
+    if (next->shape()->byte_size() < made) return true;
+    const KernelKind& kind = KindOf(next);
+    if (kind.role != KernelRole::kElementwise && !kind.is_alias) return false;
+    x = next;
+  }
+  return false;
 }
 
 }  // namespace gshard

@@ -41,8 +41,9 @@ class CopiedChains {
                bool has_row_statistics);
 
   // The chain down to values that are not elementwise, and to values that are in memory since a
-  // row statistic is in their kernel. `is_private`: also down to values that others read. What is
-  // small beside x is read as it is. False: more than is looked at.
+  // row statistic is in their kernel. `is_private`: also down to values that others read, if
+  // these are made of more than they have. What is small beside x is read as it is. False: more
+  // than is looked at.
   bool Find(const Instruction* x, bool is_private, CopiedChain& chain) const;
 
   // A sum or maximum over one dim of an array of three dims or more, which only goes into an
@@ -51,9 +52,18 @@ class CopiedChains {
   bool IsRowStatistic(const Instruction* reduce) const { return statistics_.contains(reduce); }
   // The end of such a chain: it is written, as no other kernel computes a row statistic again.
   bool EndsRowStatistic(const Instruction* x) const { return ends_.contains(x); }
+  // Are the rows of x, of which a row statistic is taken, made by a kernel before? Rows that lie
+  // across the lanes, as those that are no longer than they are many, are: of one array those of
+  // 4,096, with a mask those of 1,536. (The compiler's kernels make rows of 2,048 and 1,024.)
+  bool HasTooLongRows(const Instruction* x) const;
+  // Does x start at one value of fewer bytes, through operations on that alone? Then that is
+  // written, where several kernels need x.
+  bool StartsNarrower(const Instruction* x) const;
 
  private:
   void FindRowStatistic(const Instruction* reduce);
+  // Does x start at no more bytes than it has? All kernels that need it compute it then.
+  bool IsMadeOfLess(const Instruction* x) const;
   const KernelKind& KindOf(const Instruction* x) const { return kinds_[x->id() - first_id_]; }
   size_t PlaceOf(const Instruction* x) const { return places_[x->id() - first_id_]; }
 
@@ -62,7 +72,9 @@ class CopiedChains {
   std::span<const KernelKind> kinds_;
   std::span<const size_t> places_;
   std::unordered_set<const Instruction*> statistics_, ends_;
-  mutable std::vector<const Instruction*> open_, expanded_;  // memory of Find
+  // Memory of Find; leaving_: what others read, and what they read is made of.
+  mutable std::vector<const Instruction*> open_, expanded_, leaving_;
+  mutable std::unordered_map<const Instruction*, bool> made_of_less_;
 };
 
 // Operations on vectors that the compiler counts for one element of x: of most one, of a division

@@ -186,7 +186,7 @@ class FusionBuilder {
       return;
     }
     if (!options_.is_compiled && CanFuse(x, role)) return;
-    if (JoinsAttention(x) || JoinsSibling(x)) return;
+    if (JoinsAttention(x) || JoinsSibling(x) || JoinsReduce(x, role)) return;
     NewKernel(x, role);
   }
 
@@ -274,7 +274,7 @@ class FusionBuilder {
             (chains_ && options_.products_have_row_statistics && chains_->EndsRowStatistic(x));
         return !is_with_dot && JoinsFirstUser(x, role, kernels);
       }
-    } else if ((IsNarrowingCast(x) && IsWrittenByDot(x, role)) || IsTooLargeForRows(x, kernels)) {
+    } else if ((IsNarrowingCast(x) && IsWrittenByDot(x, role)) || HasTooLongRows(x, kernels)) {
       return false;
     }
     FusionModel::State& state = model_.state_[model_.Index(x)];
@@ -299,7 +299,9 @@ class FusionBuilder {
 
   bool IsReadFromMemory(const Instruction* x, Role role) const {
     return role != Role::kCheap && std::ranges::any_of(users_.of(x), [&](const Instruction* user) {
-             return gshard::IsReadFromMemory(x, user, users_);
+             const bool is_gathered = options_.gathers_from_memory &&
+                                      user->opcode() == Opcode::kGather && user->operand(0) == x;
+             return is_gathered || gshard::IsReadFromMemory(x, user, users_);
            });
   }
 
@@ -312,22 +314,11 @@ class FusionBuilder {
            (reduces || draft.root_role == Role::kElementwise);
   }
 
-  // Is x, whose rows a kernel reads for a statistic and for their elements, too large to be
-  // computed there? The compiler's kernels keep 4 MiB of the two last dims of masked scores and
-  // write 9 for themselves; of what is made of one array they keep 16 and write 64.
-  bool IsTooLargeForRows(const Instruction* x, KernelList kernels) const {
-    const bool is_for_rows =
-        chains_ && !options_.products_have_row_statistics && kernels.size() == 1 &&
-        kernels[0] != kOutside && drafts_[static_cast<size_t>(kernels[0])].has_row_statistic &&
-        std::ranges::any_of(users_.of(x),
-                            [&](const Instruction* user) { return chains_->IsRowStatistic(user); });
-    if (!is_for_rows) return false;
-    CopiedChain chain;
-    const bool is_masked = !chains_->Find(x, true, chain) || chain.sources.size() > 1;
-    const std::span<const int64_t> dims = x->shape()->dims();
-    const int64_t bytes = dims.back() * dims[dims.size() - 2] *
-                          (x->shape()->byte_size() / x->shape()->element_count());
-    return bytes > (is_masked ? int64_t{8} << 20 : int64_t{32} << 20);
+  // Are the rows of x, of which a kernel takes a statistic and computes with the elements, too long
+  // to be made there?
+  bool HasTooLongRows(const Instruction* x, KernelList kernels) const {
+    return chains_ && !options_.products_have_row_statistics && kernels[0] != kOutside &&
+           drafts_[static_cast<size_t>(kernels[0])].has_row_statistic && chains_->HasTooLongRows(x);
   }
 
   // Is x the end of an elementwise chain over a dot's elements that no one else reads? The dot's
@@ -352,29 +343,7 @@ class FusionBuilder {
       const bool is_tie_apart = chain.product != nullptr && users_.of(chain.product).size() == 1;
       if (is_tie_apart ? cost.together < cost.apart : cost.together <= cost.apart) return true;
     }
-    return IsMadeOfNarrower(x);
-  }
-
-  // Does x start at one value of fewer bytes, through operations on that alone? Then that is
-  // written.
-  bool IsMadeOfNarrower(const Instruction* x) const {
-    constexpr int kMaxLength = 16;
-    const int64_t made = x->shape()->byte_size();
-    for (int length = 0; length < kMaxLength; ++length) {
-      const Instruction* next = nullptr;
-      for (const Instruction* operand : x->operands()) {
-        while (operand->opcode() == Opcode::kBroadcast) operand = operand->operand(0);
-        if (operand == next || 8 * operand->shape()->byte_size() <= made) continue;
-        if (next != nullptr) return false;
-        next = operand;
-      }
-      if (next == nullptr || next->shape()->element_count() != x->shape()->element_count())
-        return false;
-      if (next->shape()->byte_size() < made) return true;
-      if (RoleHere(next) != Role::kElementwise && !IsAlias(next)) return false;
-      x = next;
-    }
-    return false;
+    return chains_->StartsNarrower(x);
   }
 
   // A kernel takes the longer of its bytes and its work on vectors. What follows of the matrix unit
@@ -396,12 +365,16 @@ class FusionBuilder {
     cost.apart = std::max(read - product + written, work(chain.operations - 6));
     cost.together = product;
     for (const int32_t kernel : kernels) {
-      const double others = OtherBytes(drafts_[static_cast<size_t>(kernel)], x);
-      double more = 0;  // that the kernel does not read anyway
+      const Shape* made = drafts_[static_cast<size_t>(kernel)].kernel.root->shape();
+      double others = made->IsArray() ? static_cast<double>(made->byte_size()) : 0;
+      const Values& read_anyway = OtherSources(kernel, x);
+      for (const Instruction* source : read_anyway) {
+        others += static_cast<double>(source->shape()->byte_size());
+      }
+      double more = 0;
       for (const Instruction* source : chain.sources) {
-        const bool is_read = std::ranges::any_of(users_.of(source), [&](const Instruction* user) {
-          return std::ranges::find(KernelsOf(user), kernel) != KernelsOf(user).end();
-        });
+        const bool is_read =
+            chain.product == nullptr && std::ranges::find(read_anyway, source) != read_anyway.end();
         if (!is_read) more += static_cast<double>(source->shape()->byte_size());
       }
       const double copied = work(chain.operations + (chain.is_wide ? 2 : -3));
@@ -411,19 +384,40 @@ class FusionBuilder {
     return cost;
   }
 
-  // What the kernel reads and writes beside x, as far as it is known: of a product its other
-  // operand.
-  static double OtherBytes(const Draft& draft, const Instruction* x) {
-    const Shape* made = draft.kernel.root->shape();
-    int64_t bytes = made->IsArray() ? made->byte_size() : 0;
-    for (const Instruction* member : draft.kernel.members) {
-      if (KernelRoleOf(member) != Role::kDot) continue;
-      for (const Instruction* operand : {member->operand(0), member->operand(1)}) {
-        if (operand->shape()->element_count() != x->shape()->element_count())
-          bytes += operand->shape()->byte_size();
+  // The arrays that the kernel reads beside x, if it computes all that it can: what the elementwise
+  // chains behind its members start at, as far as they are looked at. Valid until the next call.
+  const Values& OtherSources(int32_t kernel, const Instruction* x) const {
+    constexpr size_t kMax = 32;
+    Values &sources = source_values_, &pending = open_values_, &seen = seen_values_;
+    sources.clear(), pending.clear(), seen.assign(1, x);
+    const auto visit = [&](const Instruction* operand) {
+      const bool is_large = operand->shape()->IsArray() && operand->shape()->rank() > 0 &&
+                            8 * operand->shape()->byte_size() > x->shape()->byte_size();
+      if (!is_large || std::ranges::find(seen, operand) != seen.end()) return;
+      seen.push_back(operand);
+      pending.push_back(operand);
+    };
+    const FusionKernel& draft = drafts_[static_cast<size_t>(kernel)].kernel;
+    for (const auto* list : {&draft.members, &draft.copies}) {
+      for (const Instruction* member : *list) {
+        for (const Instruction* operand : member->operands()) {
+          const KernelList theirs = KernelsOf(operand);
+          if (std::ranges::find(theirs, kernel) == theirs.end()) visit(operand);
+        }
       }
     }
-    return static_cast<double>(bytes);
+    while (!pending.empty() && seen.size() < kMax) {
+      const Instruction* value = pending.back();
+      pending.pop_back();
+      const bool is_chain = IsAlias(value) || RoleHere(value) == Role::kElementwise ||
+                            value->opcode() == Opcode::kBroadcast;
+      if (is_chain) {
+        for (const Instruction* operand : value->operands()) visit(operand);
+      } else if (RoleHere(value) != Role::kCheap) {
+        sources.push_back(value);
+      }
+    }
+    return sources;
   }
 
   // Is what x is made of no more to read, and to keep in memory, than x itself?
@@ -457,14 +451,41 @@ class FusionBuilder {
     const Shape* work = is_reduce ? root->operand(0)->shape() : root->shape();
     if (!work->IsArray() || work->element_count() != x->shape()->element_count()) return false;
     // The others read what it writes: it must not wait for them.
+    return MakesToo(first, x, kernels);
+  }
+
+  // A product, or the end of the chain behind it, whose first reader sums its elements up, on TPUs:
+  // one kernel makes both.
+  bool JoinsReduce(const Instruction* x, Role role) {
+    if (!chains_ || !(role == Role::kDot || IsWrittenByDot(x, role))) return false;
+    const KernelList kernels = KernelsOfUsers(x);
+    if (kernels.size() < 2 || kernels[0] == kOutside) return false;
+    const int32_t first = kernels.back();
+    Draft& draft = drafts_[static_cast<size_t>(first)];
+    return IsReduceOf(draft, x) && !draft.has_row_statistic && MakesToo(first, x, kernels);
+  }
+
+  // Does the kernel sum up as many elements as x has?
+  static bool IsReduceOf(const Draft& draft, const Instruction* x) {
+    const Instruction* root = draft.kernel.root;
+    return draft.root_role == Role::kReduce && root->opcode() == Opcode::kReduce &&
+           !draft.has_dot && !draft.kernel.is_free && draft.kernel.attention < 0 &&
+           root->operand(0)->shape()->element_count() == x->shape()->element_count();
+  }
+
+  // Makes x a second output of the kernel, unless that waits for others of `kernels`, which read x.
+  bool MakesToo(int32_t kernel, const Instruction* x, KernelList kernels) {
     const auto is_reader = [&](const Instruction* operand) {
-      const int32_t kernel = model_.state_[model_.Index(operand)].kernel;
-      return kernel >= 0 && kernel != first && std::ranges::find(kernels, kernel) != kernels.end();
+      const FusionModel::State& state = model_.state_[model_.Index(operand)];
+      return state.kernel >= 0 && state.kernel != kernel && !(options_.for_tpu && state.is_fused) &&
+             std::ranges::find(kernels, state.kernel) != kernels.end();
     };
-    if (NeedsAny(first, x, is_reader)) return false;
-    model_.state_[model_.Index(x)].kernel = first;
+    if (NeedsAny(kernel, x, is_reader)) return false;
+    Draft& draft = drafts_[static_cast<size_t>(kernel)];
+    draft.has_dot = draft.has_dot || RoleHere(x) == Role::kDot;
+    model_.state_[model_.Index(x)].kernel = kernel;
     draft.kernel.members.push_back(x);
-    SetKernels(x, first);
+    SetKernels(x, kernel);
     return true;
   }
 
@@ -501,7 +522,9 @@ class FusionBuilder {
         if (seen_[at] == search_ || places_[at] < begin) continue;
         seen_[at] = search_;
         pending_.push_back(operand);
-        const int32_t makes_it = model_.state_[at].kernel;
+        // What is fused is computed where it is needed.
+        const FusionModel::State& state = model_.state_[at];
+        const int32_t makes_it = options_.for_tpu && state.is_fused ? -1 : state.kernel;
         if (makes_it >= 0 && !AddMembers(makes_it, begin)) {
           drafts_[static_cast<size_t>(kernel)].too_many_from = begin;
           return true;
@@ -631,6 +654,7 @@ class FusionBuilder {
   // or a change of layout.
   bool AcceptsDot(const Draft& draft, const Instruction* x) const {
     if (draft.has_row_statistic && !options_.products_have_row_statistics) return false;
+    if (chains_ && IsReduceOf(draft, x)) return !draft.has_movement;
     if (draft.root_role != Role::kUpdate && draft.elements != x->shape()->element_count()) {
       return false;
     }

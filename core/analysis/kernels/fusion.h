@@ -40,6 +40,8 @@ struct FusionOptions {
   bool fuses_row_statistics = false;
   // So does a product's kernel, of the rows that it makes (TPU v6e).
   bool products_have_row_statistics = false;
+  // What is gathered from is in memory: cores of their own gather (SparseCores).
+  bool gathers_from_memory = false;
   // Of a chip's work on vectors, what the compiler weighs against a byte of memory; 0: no work
   // counts (Chip::vector_operations_per_byte).
   double vector_operations_per_byte = 0;

@@ -3,7 +3,10 @@
 #include "core/analysis/kernels/moved_values.h"
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
+
+#include "ir/op_traits.h"
 
 namespace gshard {
 namespace {
@@ -17,6 +20,32 @@ std::vector<int64_t> DimsOverOne(const Shape& shape) {
   std::vector<int64_t> dims;
   std::ranges::copy_if(shape.dims(), std::back_inserter(dims), [](int64_t dim) { return dim > 1; });
   return dims;
+}
+
+// Is all that is made of `reshaped`, element by element, made of it and of broadcasts alone, up to
+// sums and further reshapes? The compiler does that under the shape before.
+bool MovesBehind(const Instruction* reshaped, const Users& users) {
+  constexpr size_t kMaxValues = 32;
+  std::vector<const Instruction*> values = {reshaped};
+  const auto is_one = [&](const Instruction* x) {
+    return std::ranges::find(values, x) != values.end();
+  };
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values.size() > kMaxValues) return false;
+    for (const Instruction* user : users.of(values[i])) {
+      if (user->opcode() == Opcode::kReduce || user->opcode() == Opcode::kReshape || is_one(user))
+        continue;
+      if (!IsElementwise(user->opcode())) return false;
+      values.push_back(user);
+    }
+  }
+  const auto is_given = [&](const Instruction* x) {
+    return is_one(x) || x->opcode() == Opcode::kBroadcast || x->opcode() == Opcode::kReshape ||
+           x->opcode() == Opcode::kConstant || x->opcode() == Opcode::kIota;
+  };
+  return std::all_of(values.begin() + 1, values.end(), [&](const Instruction* x) {
+    return std::ranges::all_of(x->operands(), is_given);
+  });
 }
 
 }  // namespace
@@ -48,10 +77,7 @@ bool IsReadFromMemory(const Instruction* x, const Instruction* user, const Users
       return users.of(x).size() > 1 || HasStrides(*user);
     case Opcode::kReshape:
     case Opcode::kBitcast:
-      return DimsOverOne(*x->shape()) != DimsOverOne(*user->shape()) &&
-             !std::ranges::all_of(users.of(user), [](const Instruction* reader) {
-               return reader->opcode() == Opcode::kReduce;
-             });
+      return DimsOverOne(*x->shape()) != DimsOverOne(*user->shape()) && !MovesBehind(user, users);
     default:  // takes x's work into its kernel, or does not
       return false;
   }

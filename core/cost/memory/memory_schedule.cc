@@ -227,6 +227,18 @@ void StartEarly(const BufferGraph& graph, Order& order) {
   std::ranges::stable_partition(order, [&](uint32_t node) { return graph.starts_early[node]; });
 }
 
+// Does each node come after those before it?
+bool IsOrderOf(const BufferGraph& graph, const Order& order) {
+  std::vector<bool> is_done(graph.nodes.size(), false);
+  for (const uint32_t node : order) {
+    for (const uint32_t before : graph.predecessors[node]) {
+      if (!is_done[before]) return false;
+    }
+    is_done[node] = true;
+  }
+  return true;
+}
+
 MemorySchedule Scheduled(const BufferGraph& graph, Order order, const CallContext& context) {
   CheckInternal(order.size() == graph.nodes.size(), "a schedule lost instructions");
   Liveness liveness = ComputeLiveness(graph, order, context);
@@ -244,7 +256,8 @@ Order TextOrder(const BufferGraph& graph) {
 MemorySchedule MinimizeMemory(const BufferGraph& graph, const CallContext& context) {
   ScheduleInput input(graph, context);
   Order text = TextOrder(graph);
-  std::vector<Order> orders = {text, SinkToUsers(input, text)};
+  std::vector<Order> orders;
+  if (IsOrderOf(graph, text)) orders = {text, SinkToUsers(input, text)};
   for (Order order : {ListScheduler(input).Run(), DepthFirstScheduler(input).Run()}) {
     orders.push_back(SinkToUsers(input, order));
     orders.push_back(std::move(order));
@@ -266,8 +279,9 @@ MemorySchedule FreeMostFirst(const BufferGraph& graph, const CallContext& contex
   Order order = ListScheduler(input).Run();
   StartEarly(graph, order);
   Order text = TextOrder(graph);
-  StartEarly(graph, text);
   MemorySchedule schedule = Scheduled(graph, std::move(order), context);
+  if (!IsOrderOf(graph, text)) return schedule;
+  StartEarly(graph, text);
   const MemorySchedule as_written = Scheduled(graph, std::move(text), context);
   return schedule.liveness.peak_bytes <= as_written.liveness.peak_bytes
              ? schedule
