@@ -124,6 +124,7 @@ const std::vector<std::string_view>& KnownKeys() {
                                                      "compiler",
                                                      "peak_flops",
                                                      "vector_flops",
+                                                     "vector_operations_per_byte",
                                                      "hbm_bytes",
                                                      "hbm_bytes_per_s",
                                                      "fast_memory_bytes",
@@ -141,6 +142,7 @@ const std::vector<std::string_view>& KnownKeys() {
                                                      "memory_efficiency",
                                                      "sustained",
                                                      "stacks",
+                                                     "products_have_row_statistics",
                                                      "overlaps_collectives",
                                                      "collective_compute_share",
                                                      "all_reduce_combine_bytes",
@@ -180,6 +182,7 @@ Chip ReadChip(const Json& json, const std::function<Chip(const std::string&)>& f
   ReadNumber(json, "hbm_bytes_per_s", chip.hbm_bytes_per_s);
   ReadInteger(json, "fast_memory_bytes", chip.fast_memory_bytes);
   ReadNumber(json, "vector_flops", chip.vector_flops);
+  ReadNumber(json, "vector_operations_per_byte", chip.vector_operations_per_byte);
   ReadNumber(json, "clock_hz", chip.clock_hz);
   ReadNumber(json, "launch_s", chip.launch_s);
   ReadNumber(json, "collective_launch_s", chip.collective_launch_s);
@@ -192,6 +195,9 @@ Chip ReadChip(const Json& json, const std::function<Chip(const std::string&)>& f
   ReadCurve(json, "dot_efficiency", chip.dot_efficiency);
   ReadCurve(json, "memory_efficiency", chip.memory_efficiency);
   ReadStacks(json, chip);
+  if (json.Has("products_have_row_statistics")) {
+    chip.products_have_row_statistics = json.BoolAt("products_have_row_statistics");
+  }
   if (json.Has("overlaps_collectives")) {
     chip.overlaps_collectives = json.BoolAt("overlaps_collectives");
   }
@@ -208,10 +214,10 @@ bool IsSound(const EfficiencyCurve& curve) {
 // What is wrong with the numbers; empty if nothing.
 std::string ProblemOf(const Chip& chip) {
   bool positive = chip.hbm_bytes > 0 && chip.hbm_bytes_per_s > 0 && chip.launch_s >= 0 &&
-                  chip.clock_hz >= 0 && chip.collective_launch_s >= 0 && chip.indexed_slice_s >= 0 &&
-                  chip.vector_flops >= 0 &&
-                  chip.collective_compute_share >= 0 && chip.collective_compute_share < 1 &&
-                  chip.PeakFlops(DType::kF32) > 0;
+                  chip.clock_hz >= 0 && chip.collective_launch_s >= 0 &&
+                  chip.indexed_slice_s >= 0 && chip.vector_flops >= 0 &&
+                  chip.vector_operations_per_byte >= 0 && chip.collective_compute_share >= 0 &&
+                  chip.collective_compute_share < 1 && chip.PeakFlops(DType::kF32) > 0;
   for (const auto& [type, rate] : chip.peak_flops) positive = positive && rate > 0;
   if (!positive) return "rates and sizes must be positive, and f32 or bf16 must have a peak";
   bool efficiencies = IsSound(chip.dot_efficiency) && IsSound(chip.memory_efficiency);

@@ -62,6 +62,9 @@ struct Chip {
   Stack stack = Stack::kJax;                 // not kJax: of a GPU
   std::map<std::string, double> peak_flops;  // of matrix units by dtype name, FLOP/s; "f32", "bf16"
   double vector_flops = 0;                   // elementwise work, FLOP/s
+  // Of that, what a TPU's compiler weighs against a byte of memory when it decides whether values
+  // are computed again; 0: it does not.
+  double vector_operations_per_byte = 0;
   double hbm_bytes = 0;
   double hbm_bytes_per_s = 0;
   // Of on-chip memory, what its compiler may give to values; 0: none.
@@ -71,7 +74,7 @@ struct Chip {
   double collective_launch_s = 0;  // least time of a collective
   // For each slice that a gather or scatter moves, its address; 0: nothing beside its bytes.
   double indexed_slice_s = 0;
-  int64_t devices_per_chip = 1;    // that share the chip's links
+  int64_t devices_per_chip = 1;                    // that share the chip's links
   std::array<int64_t, 3> matrix_tile = {1, 1, 1};  // m, n, k that dots are padded to
   int64_t matrix_units = 1;                        // that take tiles of m x n at a time
   // f32 dots at DEFAULT, HIGH and HIGHEST precision: passes over bf16; 0: at the rate of f32.
@@ -84,6 +87,9 @@ struct Chip {
   EfficiencyCurve memory_efficiency;  // by bytes of the kernel
   std::array<StackRates, 3> stacks;   // by Stack; those of a TPU are all alike
   const StackRates& OfStack() const { return stacks[static_cast<size_t>(stack)]; }
+  // Its compiler computes a row's largest, or its sum, in the kernel of the product whose rows
+  // these are.
+  bool products_have_row_statistics = false;
   bool overlaps_collectives = false;  // its compiler's scheduler makes collectives async
   // Of the compute units, what a collective beside compute takes (GPUs copy with them).
   double collective_compute_share = 0;

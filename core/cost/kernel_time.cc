@@ -167,10 +167,10 @@ double RatedSeconds(const KernelWork& work, const Chip& chip) {
       is_attention ? chip.OfStack().attention_efficiency : chip.dot_efficiency;
   if (is_attention) {
     // Its kernel keeps to tiles of its own making, but for the width of a head.
-    double todo = matrix_flops > 0 ? (matrix_flops + work.recomputed_flops) *
-                                         (1 - work.masked_flops / matrix_flops) /
-                                         HeadShareOfTile(work, chip)
-                                   : 0;
+    double todo = matrix_flops > 0
+                      ? (matrix_flops + work.recomputed_flops) *
+                            (1 - work.masked_flops / matrix_flops) / HeadShareOfTile(work, chip)
+                      : 0;
     double rate = work.matrix.empty() ? chip.NominalFlops() : MatrixRate(work.matrix[0], chip);
     matrix_s = todo / (rate * curve.At(todo));
   } else {
@@ -224,7 +224,10 @@ FusionOptions FusionOptionsOf(const Chip& chip) {
   FusionOptions options;
   if (chip.compiler == Chip::Compiler::kCpu) return options;
   options.for_tpu = chip.compiler == Chip::Compiler::kTpu;
-  options.dots_write_chains = options.for_tpu && chip.overlaps_collectives;
+  options.fuses_row_statistics = options.for_tpu && chip.overlaps_collectives;
+  options.products_have_row_statistics = chip.products_have_row_statistics;
+  options.gathers_from_memory = options.for_tpu && chip.indexed_slice_s <= 0;
+  options.vector_operations_per_byte = chip.vector_operations_per_byte;
   options.fuses_movement = true;
   options.copies_values = true;
   options.fuses_calls = chip.stack != Chip::Stack::kPytorch;

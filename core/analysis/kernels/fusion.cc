@@ -3,16 +3,17 @@
 #include "core/analysis/kernels/fusion.h"
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <unordered_map>
 
 #include "core/analysis/attention/dependence_tree.h"
 #include "core/analysis/kernels/aliases.h"
+#include "core/analysis/kernels/copied_chains.h"
 #include "core/analysis/kernels/eager_calls.h"
+#include "core/analysis/kernels/moved_values.h"
+#include "core/analysis/kernels/roles.h"
 #include "core/analysis/kernels/scaled_casts.h"
 #include "ir/attribute_names.h"
-#include "ir/custom_call.h"
 #include "ir/metadata.h"
 #include "ir/module.h"
 #include "ir/op_traits.h"
@@ -20,77 +21,7 @@
 namespace gshard {
 namespace {
 
-enum class Role : uint8_t {
-  kFree,         // parameters, tuples, reshapes: no kernel of their own
-  kBoundary,     // collectives, control flow: what they use and make is in memory
-  kCheap,        // broadcast, iota: computed wherever they are used
-  kElementwise,  // one result element from one element of each operand
-  kMovement,     // slices, gathers, transposes, ..: computed in their consumer
-  kReduce,       // takes producers in, is written
-  kUpdate,       // in-place update: takes producers in, is written
-  kDot,          // dot, convolution
-  kOpaque,       // a kernel of its own
-};
-
-// Of all but custom calls, which their targets tell.
-Role RoleOfOpcode(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kIota:
-      return Role::kCheap;
-    case Opcode::kAfterAll:
-    case Opcode::kGetDimensionSize:
-    case Opcode::kSetDimensionSize:
-      return Role::kFree;
-    case Opcode::kFusion:  // a kernel already
-      return Role::kOpaque;
-    case Opcode::kAsyncUpdate:
-    case Opcode::kAsyncDone:
-      return Role::kBoundary;
-    case Opcode::kReduce:
-    case Opcode::kReduceWindow:
-      return Role::kReduce;
-    case Opcode::kScatter:
-      return Role::kUpdate;
-    case Opcode::kDot:
-    case Opcode::kConvolution:
-      return Role::kDot;
-    default:  // by what it does with elements
-      break;
-  }
-  if (IsElementwise(opcode)) return Role::kElementwise;
-  if (IsControlFlow(opcode) || InfoOf(opcode).family == "collectives") return Role::kBoundary;
-  switch (MotionOf(opcode)) {
-    case Motion::kMakes:
-    case Motion::kPacks:
-    case Motion::kKeepsOrder:
-      return Role::kFree;
-    case Motion::kRepeats:
-      return Role::kCheap;
-    case Motion::kRearranges:
-    case Motion::kTakes:
-    case Motion::kGathers:
-    case Motion::kJoins:
-      return Role::kMovement;
-    case Motion::kUpdates:
-      return Role::kUpdate;
-    case Motion::kComputes:
-    case Motion::kChooses:
-    case Motion::kExchanges:
-      break;
-  }
-  return Role::kOpaque;
-}
-
-Role RoleOf(const Instruction* x) {
-  static const std::array<Role, kOpcodeCount> kRoles = [] {
-    std::array<Role, kOpcodeCount> roles;
-    for (size_t i = 0; i < roles.size(); ++i) roles[i] = RoleOfOpcode(static_cast<Opcode>(i));
-    return roles;
-  }();
-  if (x->opcode() != Opcode::kCustomCall) return kRoles[static_cast<size_t>(x->opcode())];
-  const bool is_free = IsIdentityCall(*x) || IsCustomCallTo(*x, kAllocateBufferTarget);
-  return is_free ? Role::kFree : Role::kOpaque;
-}
+using Role = KernelRole;
 
 // Is x the array that `user`, an update, updates in place?
 bool IsUpdatedBy(const Instruction* user, const Instruction* x) {
@@ -151,6 +82,10 @@ class FusionBuilder {
       kinds_[model_.Index(list[i])] = KindOf(list[i]);
     }
     if (!options_.fuses_calls) calls_.emplace(list);
+    if (options_.for_tpu && !options_.is_compiled) {
+      chains_.emplace(computation_, users_, model_.first_id_, kinds_, places_,
+                      options_.fuses_row_statistics);
+    }
     for (size_t i = list.size(); i-- > 0;) Place(list[i]);
     Finish();
   }
@@ -163,7 +98,7 @@ class FusionBuilder {
   struct Draft {
     FusionKernel kernel;
     Role root_role = Role::kOpaque;
-    bool has_dot = false, has_movement = false;
+    bool has_dot = false, has_movement = false, has_row_statistic = false;
     int search = 0;  // that came to it last
     // A search from this kernel that began at this place found more than it may visit, so one that
     // begins before it would, too.
@@ -191,12 +126,8 @@ class FusionBuilder {
     }
   }
 
-  struct Kind {
-    Role role = Role::kOpaque;
-    bool is_alias = false;
-  };
-  Kind KindOf(const Instruction* x) const {
-    return {model_.ComparesPositions(x) ? Role::kElementwise : RoleOf(x),
+  KernelKind KindOf(const Instruction* x) const {
+    return {model_.ComparesPositions(x) ? Role::kElementwise : KernelRoleOf(x),
             gshard::IsAlias(x, options_.is_compiled)};
   }
   bool IsAlias(const Instruction* x) const { return kinds_[model_.Index(x)].is_alias; }
@@ -255,7 +186,7 @@ class FusionBuilder {
       return;
     }
     if (!options_.is_compiled && CanFuse(x, role)) return;
-    if (JoinsAttention(x) || JoinsSibling(x)) return;
+    if (JoinsAttention(x) || JoinsSibling(x) || JoinsReduce(x, role)) return;
     NewKernel(x, role);
   }
 
@@ -328,19 +259,22 @@ class FusionBuilder {
   // Fuses x into the kernels of its users if they take it.
   bool CanFuse(const Instruction* x, Role role) {
     if (!x->shape()->IsArray() || !MayJoinCalls(x, role)) return false;
-    if (options_.for_tpu && x->opcode() == Opcode::kGather) return false;
+    if (options_.for_tpu && (IsMovedAlone(*x) || IsReadFromMemory(x, role))) return false;
     const KernelList kernels = KernelsOfUsers(x);
     if (kernels.empty()) return false;
     if (kernels[0] == kOutside) return JoinsReader(x, role, kernels);
+    const bool is_statistic = IsStatisticOf(x, kernels);
     for (int32_t kernel : kernels) {
-      if (!Accepts(drafts_[static_cast<size_t>(kernel)], x, role)) return false;
+      if (!is_statistic && !Accepts(drafts_[static_cast<size_t>(kernel)], x, role)) return false;
     }
     if (kernels.size() > 1) {
-      if (!IsWorthCopying(x, role) && !IsCastForDots(x, kernels)) {
-        return JoinsFirstUser(x, role, kernels);
+      if (!IsWorthCopying(x, role, kernels)) {
+        const bool is_with_dot =
+            IsWrittenByDot(x, role) ||
+            (chains_ && options_.products_have_row_statistics && chains_->EndsRowStatistic(x));
+        return !is_with_dot && JoinsFirstUser(x, role, kernels);
       }
-      if (EndsDotChain(x, role)) return false;
-    } else if (IsNarrowingCast(x) && EndsDotChain(x, role)) {
+    } else if ((IsNarrowingCast(x) && IsWrittenByDot(x, role)) || HasTooLongRows(x, kernels)) {
       return false;
     }
     FusionModel::State& state = model_.state_[model_.Index(x)];
@@ -350,6 +284,7 @@ class FusionBuilder {
       Draft& draft = drafts_[static_cast<size_t>(kernels[i])];
       draft.has_dot = draft.has_dot || role == Role::kDot;
       draft.has_movement = draft.has_movement || (role == Role::kMovement && !IsSmallIn(x, draft));
+      draft.has_row_statistic = draft.has_row_statistic || is_statistic;
       draft.changes_layout_only = draft.changes_layout_only && IsLayoutChange(x);
       (i == 0 ? draft.kernel.members : draft.kernel.copies).push_back(x);
     }
@@ -362,49 +297,131 @@ class FusionBuilder {
     return draft.root_role != Role::kUpdate && 8 * x->shape()->element_count() <= draft.elements;
   }
 
-  // Is x, which several kernels need, the end of an elementwise chain over a dot's elements that no
-  // one else reads? The dot's kernel writes it then, in the type that it has: f32 scores, not bf16
-  // ones that each reader casts.
-  bool EndsDotChain(const Instruction* x, Role role) const {
-    constexpr int kMaxLength = 16;
-    if (!options_.dots_write_chains || role != Role::kElementwise) return false;
-    for (int length = 0; length < kMaxLength; ++length) {
-      const Instruction* next = nullptr;
-      for (const Instruction* operand : x->operands()) {
-        const bool is_link = operand->shape()->IsArray() && users_.of(operand).size() == 1 &&
-                             operand->shape()->element_count() == x->shape()->element_count() &&
-                             model_.state_[model_.Index(operand)].kernel < 0;
-        if (!is_link) continue;
-        if (operand->opcode() == Opcode::kDot) return true;
-        if (IsElementwise(operand->opcode()) || IsAlias(operand)) next = operand;
-      }
-      if (next == nullptr) return false;
-      x = next;
-    }
-    return false;
+  bool IsReadFromMemory(const Instruction* x, Role role) const {
+    return role != Role::kCheap && std::ranges::any_of(users_.of(x), [&](const Instruction* user) {
+             const bool is_gathered = options_.gathers_from_memory &&
+                                      user->opcode() == Opcode::kGather && user->operand(0) == x;
+             return is_gathered || gshard::IsReadFromMemory(x, user, users_);
+           });
   }
 
-  // Is x what the matrix unit makes, as it loads it, of a value that is in memory anyway? Each
-  // product casts its operand then; nothing keeps the narrow copy.
-  bool IsCastForDots(const Instruction* x, KernelList kernels) const {
-    if (!options_.for_tpu || x->opcode() != Opcode::kConvert) return false;
-    const Instruction* source = x->operand(0);
-    while (IsAlias(source)) source = source->operand(0);
-    const Role role = RoleHere(source);
-    if (role != Role::kFree && role != Role::kBoundary) return false;
-    return std::ranges::all_of(kernels, [&](int32_t kernel) {
-      return kernel != kOutside && drafts_[static_cast<size_t>(kernel)].has_dot;
-    });
+  // Is x a row statistic that its only kernel computes beside what it goes into?
+  bool IsStatisticOf(const Instruction* x, KernelList kernels) const {
+    if (!chains_ || kernels.size() != 1 || !chains_->IsRowStatistic(x)) return false;
+    const Draft& draft = drafts_[static_cast<size_t>(kernels[0])];
+    const bool reduces = draft.root_role == Role::kReduce;
+    return !draft.has_dot && !draft.kernel.is_free &&
+           (reduces || draft.root_role == Role::kElementwise);
   }
 
-  // Is what x is made of no more to read, and to keep in memory, than x itself? Then each kernel
-  // computes it: a cast to a wider type, exp(x - max). A transcendental takes a vector unit about
-  // as long as memory takes a byte. What is made of two arrays of its size is written once. What
-  // the compiler rounds counts as wide as it was before.
-  bool IsWorthCopying(const Instruction* x, Role role) const {
+  // Are the rows of x, of which a kernel takes a statistic and computes with the elements, too long
+  // to be made there?
+  bool HasTooLongRows(const Instruction* x, KernelList kernels) const {
+    return chains_ && !options_.products_have_row_statistics && kernels[0] != kOutside &&
+           drafts_[static_cast<size_t>(kernels[0])].has_row_statistic && chains_->HasTooLongRows(x);
+  }
+
+  // Is x the end of an elementwise chain over a dot's elements that no one else reads? The dot's
+  // kernel can write it then.
+  bool IsWrittenByDot(const Instruction* x, Role role) const {
+    if (!chains_ || role != Role::kElementwise) return false;
+    CopiedChain chain;
+    return chains_->Find(x, true, chain) && chain.product != nullptr;
+  }
+
+  // Does each kernel compute x, rather than that one writes it and all read it?
+  bool IsWorthCopying(const Instruction* x, Role role, KernelList kernels) const {
     if (role == Role::kCheap) return true;
     if (!options_.copies_values) return false;
     if (role == Role::kDot || role == Role::kReduce) return false;
+    if (!chains_ || role != Role::kElementwise) return ReadsNoMore(x, role);
+    if (chains_->EndsRowStatistic(x)) return false;
+    CopiedChain chain;
+    for (const bool is_private : {true, false}) {
+      if (!chains_->Find(x, is_private, chain)) continue;
+      const CopyCost cost = CostOfCopies(x, chain, kernels);
+      const bool is_tie_apart = chain.product != nullptr && users_.of(chain.product).size() == 1;
+      if (is_tie_apart ? cost.together < cost.apart : cost.together <= cost.apart) return true;
+    }
+    return chains_->StartsNarrower(x);
+  }
+
+  // A kernel takes the longer of its bytes and its work on vectors. What follows of the matrix unit
+  // does not count. Chains start up to six operations late, beside loads and stores; what a product
+  // reads is packed, in two more of 32 bits.
+  CopyCost CostOfCopies(const Instruction* x, const CopiedChain& chain, KernelList kernels) const {
+    const auto written =
+        static_cast<double>((IsRounding(x) ? x->operand(0) : x)->shape()->byte_size());
+    const auto work = [&](double operations) {
+      if (options_.vector_operations_per_byte <= 0) return 0.0;
+      return std::max(0.0, operations) * static_cast<double>(x->shape()->element_count()) /
+             options_.vector_operations_per_byte;
+    };
+    const auto read = static_cast<double>(chain.source_bytes);
+    const double product =
+        chain.product != nullptr ? static_cast<double>(chain.product->shape()->byte_size()) : 0;
+    CopyCost cost;
+    // In the product's kernel, which writes it instead of the product.
+    cost.apart = std::max(read - product + written, work(chain.operations - 6));
+    cost.together = product;
+    for (const int32_t kernel : kernels) {
+      const Shape* made = drafts_[static_cast<size_t>(kernel)].kernel.root->shape();
+      double others = made->IsArray() ? static_cast<double>(made->byte_size()) : 0;
+      const Values& read_anyway = OtherSources(kernel, x);
+      for (const Instruction* source : read_anyway) {
+        others += static_cast<double>(source->shape()->byte_size());
+      }
+      double more = 0;
+      for (const Instruction* source : chain.sources) {
+        const bool is_read =
+            chain.product == nullptr && std::ranges::find(read_anyway, source) != read_anyway.end();
+        if (!is_read) more += static_cast<double>(source->shape()->byte_size());
+      }
+      const double copied = work(chain.operations + (chain.is_wide ? 2 : -3));
+      cost.apart += others + written;
+      cost.together += std::max(others + more, copied);
+    }
+    return cost;
+  }
+
+  // The arrays that the kernel reads beside x, if it computes all that it can: what the elementwise
+  // chains behind its members start at, as far as they are looked at. Valid until the next call.
+  const Values& OtherSources(int32_t kernel, const Instruction* x) const {
+    constexpr size_t kMax = 32;
+    Values &sources = source_values_, &pending = open_values_, &seen = seen_values_;
+    sources.clear(), pending.clear(), seen.assign(1, x);
+    const auto visit = [&](const Instruction* operand) {
+      const bool is_large = operand->shape()->IsArray() && operand->shape()->rank() > 0 &&
+                            8 * operand->shape()->byte_size() > x->shape()->byte_size();
+      if (!is_large || std::ranges::find(seen, operand) != seen.end()) return;
+      seen.push_back(operand);
+      pending.push_back(operand);
+    };
+    const FusionKernel& draft = drafts_[static_cast<size_t>(kernel)].kernel;
+    for (const auto* list : {&draft.members, &draft.copies}) {
+      for (const Instruction* member : *list) {
+        for (const Instruction* operand : member->operands()) {
+          const KernelList theirs = KernelsOf(operand);
+          if (std::ranges::find(theirs, kernel) == theirs.end()) visit(operand);
+        }
+      }
+    }
+    while (!pending.empty() && seen.size() < kMax) {
+      const Instruction* value = pending.back();
+      pending.pop_back();
+      const bool is_chain = IsAlias(value) || RoleHere(value) == Role::kElementwise ||
+                            value->opcode() == Opcode::kBroadcast;
+      if (is_chain) {
+        for (const Instruction* operand : value->operands()) visit(operand);
+      } else if (RoleHere(value) != Role::kCheap) {
+        sources.push_back(value);
+      }
+    }
+    return sources;
+  }
+
+  // Is what x is made of no more to read, and to keep in memory, than x itself?
+  bool ReadsNoMore(const Instruction* x, Role role) const {
     const int64_t made = x->shape()->byte_size();
     int64_t read = 0;
     Values& counted = seen_values_;
@@ -418,35 +435,7 @@ class FusionBuilder {
       const bool is_made = operand->opcode() == Opcode::kIota || operand->shape()->rank() == 0;
       read += is_sliced ? made : is_made ? 0 : operand->shape()->byte_size();
     }
-    if (options_.for_tpu) read = std::min(read, BytesBehind(x));
-    return read <= (IsRounding(x) ? x->operand(0)->shape()->byte_size() : made) + made / 8;
-  }
-
-  // What is read to compute x from what its elementwise chain starts at: of a saved gelu' that is a
-  // polynomial and a tanh of one array, that array. What is small beside x is read as it is: a mask
-  // made of positions.
-  int64_t BytesBehind(const Instruction* x) const {
-    constexpr size_t kMaxChain = 32;
-    const int64_t made = x->shape()->byte_size();
-    int64_t bytes = 0;
-    Values &pending = open_values_, &seen = seen_values_;
-    pending.assign(1, x);
-    seen.clear();
-    while (!pending.empty()) {
-      const Instruction* value = pending.back();
-      pending.pop_back();
-      if (std::find(seen.begin(), seen.end(), value) != seen.end()) continue;
-      if (seen.size() == kMaxChain) return INT64_MAX;
-      seen.push_back(value);
-      const Role role = IsAlias(value) ? Role::kElementwise : RoleHere(value);
-      const bool is_small = value->shape()->IsArray() && 8 * value->shape()->byte_size() <= made;
-      if (!is_small && (role == Role::kElementwise || value->opcode() == Opcode::kBroadcast)) {
-        for (const Instruction* operand : value->operands()) pending.push_back(operand);
-      } else if (role != Role::kCheap && value->shape()->IsArray() && value->shape()->rank() > 0) {
-        bytes += value->shape()->byte_size();
-      }
-    }
-    return bytes;
+    return read <= made + made / 8;
   }
 
   // A value of several kernels that is to be in memory is written by the first of them, which
@@ -462,14 +451,41 @@ class FusionBuilder {
     const Shape* work = is_reduce ? root->operand(0)->shape() : root->shape();
     if (!work->IsArray() || work->element_count() != x->shape()->element_count()) return false;
     // The others read what it writes: it must not wait for them.
+    return MakesToo(first, x, kernels);
+  }
+
+  // A product, or the end of the chain behind it, whose first reader sums its elements up, on TPUs:
+  // one kernel makes both.
+  bool JoinsReduce(const Instruction* x, Role role) {
+    if (!chains_ || !(role == Role::kDot || IsWrittenByDot(x, role))) return false;
+    const KernelList kernels = KernelsOfUsers(x);
+    if (kernels.size() < 2 || kernels[0] == kOutside) return false;
+    const int32_t first = kernels.back();
+    Draft& draft = drafts_[static_cast<size_t>(first)];
+    return IsReduceOf(draft, x) && !draft.has_row_statistic && MakesToo(first, x, kernels);
+  }
+
+  // Does the kernel sum up as many elements as x has?
+  static bool IsReduceOf(const Draft& draft, const Instruction* x) {
+    const Instruction* root = draft.kernel.root;
+    return draft.root_role == Role::kReduce && root->opcode() == Opcode::kReduce &&
+           !draft.has_dot && !draft.kernel.is_free && draft.kernel.attention < 0 &&
+           root->operand(0)->shape()->element_count() == x->shape()->element_count();
+  }
+
+  // Makes x a second output of the kernel, unless that waits for others of `kernels`, which read x.
+  bool MakesToo(int32_t kernel, const Instruction* x, KernelList kernels) {
     const auto is_reader = [&](const Instruction* operand) {
-      const int32_t kernel = model_.state_[model_.Index(operand)].kernel;
-      return kernel >= 0 && kernel != first && std::ranges::find(kernels, kernel) != kernels.end();
+      const FusionModel::State& state = model_.state_[model_.Index(operand)];
+      return state.kernel >= 0 && state.kernel != kernel && !(options_.for_tpu && state.is_fused) &&
+             std::ranges::find(kernels, state.kernel) != kernels.end();
     };
-    if (NeedsAny(first, x, is_reader)) return false;
-    model_.state_[model_.Index(x)].kernel = first;
+    if (NeedsAny(kernel, x, is_reader)) return false;
+    Draft& draft = drafts_[static_cast<size_t>(kernel)];
+    draft.has_dot = draft.has_dot || RoleHere(x) == Role::kDot;
+    model_.state_[model_.Index(x)].kernel = kernel;
     draft.kernel.members.push_back(x);
-    SetKernels(x, first);
+    SetKernels(x, kernel);
     return true;
   }
 
@@ -506,7 +522,9 @@ class FusionBuilder {
         if (seen_[at] == search_ || places_[at] < begin) continue;
         seen_[at] = search_;
         pending_.push_back(operand);
-        const int32_t makes_it = model_.state_[at].kernel;
+        // What is fused is computed where it is needed.
+        const FusionModel::State& state = model_.state_[at];
+        const int32_t makes_it = options_.for_tpu && state.is_fused ? -1 : state.kernel;
         if (makes_it >= 0 && !AddMembers(makes_it, begin)) {
           drafts_[static_cast<size_t>(kernel)].too_many_from = begin;
           return true;
@@ -635,6 +653,8 @@ class FusionBuilder {
   // What follows a dot runs in its kernel if it is one elementwise chain over the dot's elements,
   // or a change of layout.
   bool AcceptsDot(const Draft& draft, const Instruction* x) const {
+    if (draft.has_row_statistic && !options_.products_have_row_statistics) return false;
+    if (chains_ && IsReduceOf(draft, x)) return !draft.has_movement;
     if (draft.root_role != Role::kUpdate && draft.elements != x->shape()->element_count()) {
       return false;
     }
@@ -712,14 +732,15 @@ class FusionBuilder {
   const Users& users_;
   const FusionOptions& options_;
   FusionModel& model_;
-  std::vector<size_t> places_;  // in the computation, by index
-  std::vector<Kind> kinds_;     // by index
-  std::vector<int> seen_;       // by index: the last search of Needs that came by
+  std::vector<size_t> places_;     // in the computation, by index
+  std::vector<KernelKind> kinds_;  // by index
+  std::vector<int> seen_;          // by index: the last search of Needs that came by
   int search_ = 0;
   size_t visited_in_all_ = 0;  // by searches
   std::optional<DependenceTree> tree_;
   std::vector<const Instruction*> pending_;
   std::optional<EagerCalls> calls_;
+  std::optional<CopiedChains> chains_;  // of TPUs
   std::vector<Draft> drafts_;
   std::unordered_map<const Instruction*, std::vector<const Instruction*>>
       reduces_of_;  // of sources

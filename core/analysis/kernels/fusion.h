@@ -35,10 +35,16 @@ struct FusionOptions {
   // way. What is in memory anyway is written by the first kernel that computes with it. Gathers and
   // scatters are kernels of their own, which read and write memory.
   bool for_tpu = false;
-  // A dot's kernel also runs the elementwise chain behind it where several kernels need its end
-  // (TPU v4 and later): f32 scores are in memory. False: each of them runs the chain, which starts
-  // at what the dot makes: bf16 scores (docs/against_tpu.md, "TPU v3").
-  bool dots_write_chains = false;
+  // The largest of each row, or its sum, is computed by the kernel that has it for the row's
+  // elements alone (TPU v4 and later; CopiedChains::IsRowStatistic).
+  bool fuses_row_statistics = false;
+  // So does a product's kernel, of the rows that it makes (TPU v6e).
+  bool products_have_row_statistics = false;
+  // What is gathered from is in memory: cores of their own gather (SparseCores).
+  bool gathers_from_memory = false;
+  // Of a chip's work on vectors, what the compiler weighs against a byte of memory; 0: no work
+  // counts (Chip::vector_operations_per_byte).
+  double vector_operations_per_byte = 0;
   // Slices, gathers, transposes, pads, .. run in the kernel that uses them.
   bool fuses_movement = false;
   // A value of several kernels is computed in each of them where what it is made of is no more to

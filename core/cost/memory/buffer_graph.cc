@@ -66,6 +66,7 @@ class GraphBuilder {
     for (uint32_t buffer = 0; buffer < graph_.buffers.size(); ++buffer) AddOverwrites(buffer);
     FindParts();
     if (options_.fusion.for_tpu) FindEarlyCopies();
+    if (options_.runs_kernels_whole && fusion_) JoinResults();
     return std::move(graph_);
   }
 
@@ -381,6 +382,62 @@ class GraphBuilder {
     for (uint32_t buffer : reads) graph_.reads.Append(buffer);
     graph_.reads.EndList();
     graph_.predecessors.EndList();
+  }
+
+  // What a kernel writes beside its own result waits for all that the kernel reads.
+  void JoinResults() {
+    std::vector<std::vector<uint32_t>> waits(graph_.nodes.size());
+    bool is_joined = false;
+    for (const FusionKernel& kernel : fusion_->kernels()) {
+      std::vector<uint32_t> results, inputs;
+      for (const Instruction* member : kernel.members) {
+        if (!IsFused(member)) results.push_back(Place(member).node);
+      }
+      if (results.size() < 2) continue;
+      for (const uint32_t result : results) {
+        for (const uint32_t before : graph_.predecessors[result]) {
+          if (std::ranges::find(results, before) == results.end()) inputs.push_back(before);
+        }
+      }
+      for (const uint32_t result : results) waits[result] = inputs;
+      is_joined = true;
+    }
+    if (!is_joined) return;
+    AdjacencyLists joined;
+    std::vector<uint32_t> seen_by(graph_.nodes.size(), kNone);
+    for (uint32_t node = 0; node < graph_.nodes.size(); ++node) {
+      std::vector<uint32_t> all(graph_.predecessors[node].begin(), graph_.predecessors[node].end());
+      all.insert(all.end(), waits[node].begin(), waits[node].end());
+      for (const uint32_t before : all) {
+        if (seen_by[before] == node) continue;
+        seen_by[before] = node;
+        joined.Append(before);
+      }
+      joined.EndList();
+    }
+    if (HasOrder(joined)) graph_.predecessors = std::move(joined);
+  }
+
+  // Can all nodes run, each after those before it?
+  static bool HasOrder(const AdjacencyLists& predecessors) {
+    const size_t count = predecessors.size();
+    std::vector<std::vector<uint32_t>> successors(count);
+    std::vector<uint32_t> open;
+    std::vector<size_t> waits_for(count);
+    for (uint32_t node = 0; node < count; ++node) {
+      waits_for[node] = predecessors[node].size();
+      if (waits_for[node] == 0) open.push_back(node);
+      for (const uint32_t before : predecessors[node]) successors[before].push_back(node);
+    }
+    size_t done = 0;
+    for (; !open.empty(); ++done) {
+      const uint32_t node = open.back();
+      open.pop_back();
+      for (const uint32_t next : successors[node]) {
+        if (--waits_for[next] == 0) open.push_back(next);
+      }
+    }
+    return done == count;
   }
 
   void FindParts() {

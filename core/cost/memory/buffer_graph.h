@@ -87,6 +87,9 @@ struct BufferGraphOptions {
   // Its `for_tpu`, too: all-reduces write their results over operands that die there, and copies
   // from the host start as soon as they can.
   FusionOptions fusion;
+  // All results of a kernel come when all that it reads is there. False: each comes when what it is
+  // made of is there, so that the text's order is one.
+  bool runs_kernels_whole = false;
 };
 
 // `users`: of the whole module. `facts`: of all computations that this one calls.

@@ -123,8 +123,13 @@ void ModuleMemory::Analyze(const Computation& computation) {
   };
   result.is_idle =
       !options_.never_run.empty() && std::ranges::all_of(options_.never_run, never_runs_it);
-  BufferGraphOptions graph_options{module_.header().is_scheduled, options_.tiling,
-                                   options_.by_sharding, options_.counts_host, options_.fusion};
+  BufferGraphOptions graph_options{
+      module_.header().is_scheduled,
+      options_.tiling,
+      options_.by_sharding,
+      options_.counts_host,
+      options_.fusion,
+      options_.fast_memory_bytes > 0 && !module_.header().is_scheduled};
   result.graph = MakeBufferGraph(computation, users_, graph_options, facts_);
   result.context = ContextOf(result.graph);
   for (uint32_t buffer : result.graph.parameter_leaves)

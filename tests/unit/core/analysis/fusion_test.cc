@@ -10,7 +10,7 @@ namespace gshard {
 namespace {
 
 constexpr FusionOptions kTpu{
-    .for_tpu = true, .dots_write_chains = true, .fuses_movement = true, .copies_values = true};
+    .for_tpu = true, .fuses_row_statistics = true, .fuses_movement = true, .copies_values = true};
 constexpr FusionOptions kGpu{.fuses_movement = true, .copies_values = true};
 
 // "a+b, c": members of each kernel, roots last.
@@ -367,6 +367,156 @@ TEST_CASE("One element added to each row of zeros is a comparison of positions o
   ROOT g = f32[8,1000] subtract(p, picked))";
   CHECK(KernelsOf(body, kGpu) == "zeros, picked, g");
   CHECK(KernelsOf(body, kTpu) == "zeros+picked+g");
+}
+
+// Of a program for a TPU, the values that are in memory beside parameters and constants.
+std::string KeptOf(const std::string& body, const FusionOptions& options) {
+  auto module = Parsed(
+      "HloModule m\nadd { l0 = f32[] parameter(0) l1 = f32[] parameter(1) ROOT ll = f32[] add(l0, "
+      "l1) }\nmax { m0 = f32[] parameter(0) m1 = f32[] parameter(1) ROOT mm = f32[] maximum(m0, "
+      "m1) "
+      "}\nENTRY e {\n" +
+      body + "}");
+  Users users(*module);
+  FusionModel model(*module->entry(), users, options);
+  std::string text;
+  for (const Instruction* x : module->entry()->instructions()) {
+    const bool is_given = x->opcode() == Opcode::kParameter || x->opcode() == Opcode::kConstant ||
+                          x->opcode() == Opcode::kTuple;
+    if (!is_given && !model.IsFused(x)) text += std::string(x->name()) + " ";
+  }
+  return text;
+}
+
+// Products of `value` by as many weights of [64,64]; `head` makes it of parameters 0 and 1.
+std::string Products(const std::string& head, const std::string& value, int count) {
+  std::string text = head, names;
+  for (int i = 0; i < count; ++i) {
+    const std::string n = std::to_string(i);
+    text += "  w" + n + " = bf16[64,64] parameter(" + std::to_string(2 + i) + ")\n  d" + n +
+            " = bf16[64,64] dot(" + value + ", w" + n +
+            "), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n";
+    names += (i > 0 ? ", d" : "d") + n;
+  }
+  std::string types;
+  for (int i = 0; i < count; ++i) types += i > 0 ? ", bf16[64,64]" : "bf16[64,64]";
+  return text + "  ROOT t = (" + types + ") tuple(" + names + ")\n";
+}
+
+TEST_CASE("Kernels of a TPU compute a value again while all of them move no more bytes",
+          "[fusion]") {
+  const std::string sum =
+      "  a = bf16[64,64] parameter(0)\n  b = bf16[64,64] parameter(1)\n  s = bf16[64,64] add(a, "
+      "b)\n";
+  CHECK(KeptOf(Products(sum, "s", 2), kTpu) == "d0 d1 ");
+  CHECK(KeptOf(Products(sum, "s", 3), kTpu) == "d0 d1 d2 ");
+  CHECK(KeptOf(Products(sum, "s", 4), kTpu) == "s d0 d1 d2 d3 ");
+  // Twice the bytes of what they make.
+  const std::string wide =
+      "  a = f32[64,64] parameter(0)\n  b = f32[64,64] parameter(1)\n  s = f32[64,64] add(a, b)\n"
+      "  c = bf16[64,64] convert(s)\n";
+  CHECK(KeptOf(Products(wide, "c", 1), kTpu) == "d0 ");
+  CHECK(KeptOf(Products(wide, "c", 2), kTpu) == "c d0 d1 ");
+}
+
+TEST_CASE("Divisions take a TPU's vector units longer than bytes take its memory", "[fusion]") {
+  const std::string rows =
+      "  a = f32[4096,64] parameter(0)\n  r = f32[4096] parameter(1)\n"
+      "  rb = f32[4096,64] broadcast(r), dimensions={0}\n  q = f32[4096,64] OP(a, rb)\n"
+      "  c = bf16[4096,64] convert(q)\n";
+  const auto kept = [&](const char* opcode, double operations_per_byte) {
+    std::string text = rows;
+    text.replace(text.find("OP"), 2, opcode);
+    text += R"(
+  w0 = bf16[64,16] parameter(2)
+  w1 = bf16[64,16] parameter(3)
+  d0 = bf16[4096,16] dot(c, w0), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  d1 = bf16[4096,16] dot(c, w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT t = (bf16[4096,16], bf16[4096,16]) tuple(d0, d1)
+)";
+    FusionOptions options = kTpu;
+    options.vector_operations_per_byte = operations_per_byte;
+    return KeptOf(text, options);
+  };
+  CHECK(kept("divide", 2) == "c d0 d1 ");
+  CHECK(kept("divide", 5.9) == "d0 d1 ");
+  CHECK(kept("multiply", 2) == "d0 d1 ");
+}
+
+TEST_CASE("A TPU's product writes the end of its chain where that is no wider than itself",
+          "[fusion]") {
+  const std::string body = R"(
+  a = bf16[64,64] parameter(0)
+  b = bf16[64,64] parameter(1)
+  c = TYPE[64,64] parameter(2)
+  p = bf16[64,64] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  z = TYPE[64,64] convert(p)
+  n = TYPE[64,64] negate(z)
+  x = TYPE[64,64] multiply(n, c)
+  y = TYPE[64,64] subtract(n, c)
+  ROOT t = (TYPE[64,64], TYPE[64,64]) tuple(x, y)
+)";
+  const auto with = [&](const std::string& type) {
+    std::string text = body;
+    for (size_t at; (at = text.find("TYPE")) != std::string::npos;) text.replace(at, 4, type);
+    return text;
+  };
+  CHECK(KeptOf(with("f32"), kTpu) == "p x y ");
+  CHECK(KeptOf(with("bf16"), kTpu) == "n x y ");
+}
+
+TEST_CASE("A row's largest is computed where it is taken off, on TPUs since v4", "[fusion]") {
+  const std::string softmax = R"(
+  q = bf16[4,DIM,64] parameter(0)
+  k = bf16[4,DIM,64] parameter(1)
+  p = bf16[4,DIM,DIM] dot(q, k), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={2}
+  z = f32[4,DIM,DIM] convert(p)
+  least = f32[] constant(-inf)
+  zero = f32[] constant(0)
+  top = f32[4,DIM] reduce(z, least), dimensions={2}, to_apply=max
+  tops = f32[4,DIM,DIM] broadcast(top), dimensions={0,1}
+  s = f32[4,DIM,DIM] subtract(z, tops)
+  e = f32[4,DIM,DIM] exponential(s)
+  sum = f32[4,DIM] reduce(e, zero), dimensions={2}, to_apply=add
+  twice = f32[4,DIM,DIM] add(e, e)
+  ROOT t = (f32[4,DIM], f32[4,DIM,DIM]) tuple(sum, twice)
+)";
+  const auto of = [&](const std::string& dim) {
+    std::string text = softmax;
+    for (size_t at; (at = text.find("DIM")) != std::string::npos;) text.replace(at, 3, dim);
+    return text;
+  };
+  // exp(z - max) is not computed twice then.
+  CHECK(KeptOf(of("64"), kTpu) == "p e sum twice ");
+  FusionOptions v6e = kTpu;
+  v6e.products_have_row_statistics = true;
+  CHECK(KeptOf(of("64"), v6e) == "e sum twice ");
+  FusionOptions v3 = kTpu;
+  v3.fuses_row_statistics = false;
+  CHECK(KeptOf(of("64"), v3) == "p top sum twice ");
+  // Rows too large for the kernel: the product writes what they are made of.
+  CHECK(KeptOf(of("4096"), kTpu) == "z e sum twice ");
+}
+
+TEST_CASE("What moves data takes no other work along on TPUs", "[fusion]") {
+  const auto kept = [](const std::string& move) {
+    return KeptOf(
+        "  x = f32[64,64] parameter(0)\n  zero = f32[] constant(0)\n"
+        "  n = f32[64,64] exponential(x)\n" +
+            move + "  ROOT r = f32[64,64] tanh(m)\n",
+        kTpu);
+  };
+  CHECK(kept("  m = f32[64,64] copy(n)\n") == "r ");
+  CHECK(kept("  m = f32[64,64] transpose(n), dimensions={1,0}\n") == "r ");
+  CHECK(kept("  s = f32[63,64] slice(n), slice={[0:63], [0:64]}\n"
+             "  m = f32[64,64] pad(s, zero), padding=0_1x0_0\n") == "s r ");
+  CHECK(kept("  s = f32[32,64] slice(n), slice={[0:64:2], [0:64]}\n"
+             "  m = f32[64,64] concatenate(s, s), dimensions={0}\n") == "n s r ");
+  CHECK(kept("  m = f32[64,64] reverse(n), dimensions={0}\n") == "n m r ");
+  CHECK(kept("  h = f32[64,8,8] reshape(n)\n  o = f32[64,8,8] negate(h)\n"
+             "  m = f32[64,64] reshape(o)\n") == "n h o m r ");
+  CHECK(kept("  h = f32[64,1,64] reshape(n)\n  o = f32[64,1,64] negate(h)\n"
+             "  m = f32[64,64] reshape(o)\n") == "r ");
 }
 
 TEST_CASE("A compiler's output is fused already", "[fusion]") {

@@ -1,0 +1,21 @@
+// Which moves of data a TPU's compiler leaves to kernels of their own, and whose operands it wants
+// in memory. Both functions are pure and may be called from any thread.
+#ifndef GSHARD_CORE_ANALYSIS_KERNELS_MOVED_VALUES_H_
+#define GSHARD_CORE_ANALYSIS_KERNELS_MOVED_VALUES_H_
+
+#include "ir/traversal.h"
+
+namespace gshard {
+
+// A gather, a slice with strides, a pad between elements, a reverse: no other kernel computes it.
+bool IsMovedAlone(const Instruction& x);
+
+// Does `user` read x, which is computed, from memory? So do pads, concatenations and slices, which
+// take no other kernel's work with them (a slice that alone reads x is done before x), and what
+// reads x under a shape of other dims than of size 1, unless it is made of x and broadcasts alone,
+// or sums up.
+bool IsReadFromMemory(const Instruction* x, const Instruction* user, const Users& users);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_ANALYSIS_KERNELS_MOVED_VALUES_H_
