@@ -504,6 +504,36 @@ TEST_CASE("A row's largest is computed where it is taken off, on TPUs since v4",
   CHECK(KeptOf(casts, kTpu) == "p top sum twice ");
 }
 
+TEST_CASE("A TPU's product makes sums of its elements, too", "[fusion]") {
+  const std::string body = R"(
+  a = bf16[64,64] parameter(0)
+  b = bf16[64,64] parameter(1)
+  c = f32[64,64] parameter(2)
+  zero = f32[] constant(0)
+  p = bf16[64,64] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  z = f32[64,64] convert(p)
+  m = f32[64,64] multiply(z, c)
+  s = f32[64] reduce(m, zero), dimensions={1}, to_apply=add
+  n = bf16[64,64] negate(p)
+  ROOT t = (f32[64], bf16[64,64]) tuple(s, n)
+)";
+  CHECK(KernelsOf(body, kTpu) == "p+z+m+s, n");
+  CHECK(KernelsOf(body, kGpu) == "p, z+m+s, n");
+}
+
+TEST_CASE("SparseCores gather from memory", "[fusion]") {
+  const char* body = R"(
+  x = f32[64,64] parameter(0)
+  ids = s32[32,1] parameter(1)
+  e = f32[64,64] exponential(x)
+  rows = f32[32,64] gather(e, ids), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,64}
+  ROOT n = f32[32,64] negate(rows))";
+  FusionOptions options = kTpu;
+  CHECK(KeptOf(body, options) == "rows n ");
+  options.gathers_from_memory = true;
+  CHECK(KeptOf(body, options) == "e rows n ");
+}
+
 TEST_CASE("What moves data takes no other work along on TPUs", "[fusion]") {
   const auto kept = [](const std::string& move) {
     return KeptOf(
