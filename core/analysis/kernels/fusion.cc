@@ -23,15 +23,6 @@ namespace {
 
 using Role = KernelRole;
 
-// Is x the array that `user`, an update, updates in place?
-bool IsUpdatedBy(const Instruction* user, const Instruction* x) {
-  int64_t arrays = user->opcode() == Opcode::kScatter ? (user->operand_count() - 1) / 2 : 1;
-  for (int64_t i = 0; i < arrays; ++i) {
-    if (user->operand(i) == x) return true;
-  }
-  return false;
-}
-
 // One iteration's rows of a loop's array that stacks them: autograd keeps the value itself.
 bool IsRowOfStack(const Instruction* x) {
   if (x->opcode() != Opcode::kDynamicUpdateSlice) return false;

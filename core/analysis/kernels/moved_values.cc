@@ -83,4 +83,12 @@ bool IsReadFromMemory(const Instruction* x, const Instruction* user, const Users
   }
 }
 
+bool IsUpdatedBy(const Instruction* user, const Instruction* x) {
+  int64_t arrays = user->opcode() == Opcode::kScatter ? (user->operand_count() - 1) / 2 : 1;
+  for (int64_t i = 0; i < arrays; ++i) {
+    if (user->operand(i) == x) return true;
+  }
+  return false;
+}
+
 }  // namespace gshard

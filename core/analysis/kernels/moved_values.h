@@ -1,5 +1,5 @@
 // Which moves of data a TPU's compiler leaves to kernels of their own, and whose operands it wants
-// in memory. Both functions are pure and may be called from any thread.
+// in memory. All functions are pure and may be called from any thread.
 #ifndef GSHARD_CORE_ANALYSIS_KERNELS_MOVED_VALUES_H_
 #define GSHARD_CORE_ANALYSIS_KERNELS_MOVED_VALUES_H_
 
@@ -15,6 +15,9 @@ bool IsMovedAlone(const Instruction& x);
 // reads x under a shape of other dims than of size 1, unless it is made of x and broadcasts alone,
 // or sums up.
 bool IsReadFromMemory(const Instruction* x, const Instruction* user, const Users& users);
+
+// Is x the array that `user`, an update, updates in place?
+bool IsUpdatedBy(const Instruction* user, const Instruction* x);
 
 }  // namespace gshard
 

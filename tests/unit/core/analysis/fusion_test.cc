@@ -470,7 +470,8 @@ TEST_CASE("A row's largest is computed where it is taken off, on TPUs since v4",
   q = bf16[4,DIM,64] parameter(0)
   k = bf16[4,DIM,64] parameter(1)
   p = bf16[4,DIM,DIM] dot(q, k), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={2}
-  z = f32[4,DIM,DIM] convert(p)
+  w = f32[4,DIM,DIM] convert(p)
+  z = f32[4,DIM,DIM] negate(w)
   least = f32[] constant(-inf)
   zero = f32[] constant(0)
   top = f32[4,DIM] reduce(z, least), dimensions={2}, to_apply=max
@@ -496,6 +497,41 @@ TEST_CASE("A row's largest is computed where it is taken off, on TPUs since v4",
   CHECK(KeptOf(of("64"), v3) == "p top sum twice ");
   // Rows too large for the kernel: the product writes what they are made of.
   CHECK(KeptOf(of("4096"), kTpu) == "z e sum twice ");
+  CHECK(KeptOf(of("16384"), kTpu) == "p top sum twice ");
+  // The largest of what is cast is taken before the cast.
+  std::string casts = of("64");
+  casts.replace(casts.find("reduce(z"), 8, "reduce(w");
+  CHECK(KeptOf(casts, kTpu) == "p top sum twice ");
+}
+
+TEST_CASE("A TPU's product makes sums of its elements, too", "[fusion]") {
+  const std::string body = R"(
+  a = bf16[64,64] parameter(0)
+  b = bf16[64,64] parameter(1)
+  c = f32[64,64] parameter(2)
+  zero = f32[] constant(0)
+  p = bf16[64,64] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  z = f32[64,64] convert(p)
+  m = f32[64,64] multiply(z, c)
+  s = f32[64] reduce(m, zero), dimensions={1}, to_apply=add
+  n = bf16[64,64] negate(p)
+  ROOT t = (f32[64], bf16[64,64]) tuple(s, n)
+)";
+  CHECK(KernelsOf(body, kTpu) == "p+z+m+s, n");
+  CHECK(KernelsOf(body, kGpu) == "p, z+m+s, n");
+}
+
+TEST_CASE("SparseCores gather from memory", "[fusion]") {
+  const char* body = R"(
+  x = f32[64,64] parameter(0)
+  ids = s32[32,1] parameter(1)
+  e = f32[64,64] exponential(x)
+  rows = f32[32,64] gather(e, ids), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,64}
+  ROOT n = f32[32,64] negate(rows))";
+  FusionOptions options = kTpu;
+  CHECK(KeptOf(body, options) == "rows n ");
+  options.gathers_from_memory = true;
+  CHECK(KeptOf(body, options) == "e rows n ");
 }
 
 TEST_CASE("What moves data takes no other work along on TPUs", "[fusion]") {
@@ -513,8 +549,15 @@ TEST_CASE("What moves data takes no other work along on TPUs", "[fusion]") {
   CHECK(kept("  s = f32[32,64] slice(n), slice={[0:64:2], [0:64]}\n"
              "  m = f32[64,64] concatenate(s, s), dimensions={0}\n") == "n s r ");
   CHECK(kept("  m = f32[64,64] reverse(n), dimensions={0}\n") == "n m r ");
-  CHECK(kept("  h = f32[64,8,8] reshape(n)\n  o = f32[64,8,8] negate(h)\n"
-             "  m = f32[64,64] reshape(o)\n") == "n h o m r ");
+  const std::string reshaped =
+      "  h = f32[64,8,8] reshape(n)\n  y = f32[64,8,8] OTHER\n  o = f32[64,8,8] add(h, y)\n"
+      "  m = f32[64,64] reshape(o)\n";
+  const auto with = [&](const std::string& other) {
+    std::string text = reshaped;
+    return text.replace(text.find("OTHER"), 5, other);
+  };
+  CHECK(kept(with("parameter(1)")) == "n h r ");
+  CHECK(kept(with("broadcast(zero), dimensions={}")) == "r ");
   CHECK(kept("  h = f32[64,1,64] reshape(n)\n  o = f32[64,1,64] negate(h)\n"
              "  m = f32[64,64] reshape(o)\n") == "r ");
 }
