@@ -64,6 +64,12 @@ double VectorOperations(const Instruction* x) {
   }
 }
 
+bool AddsReceived(const Instruction* x) {
+  return x->opcode() == Opcode::kAdd &&
+         std::ranges::any_of(x->operands(),
+                             [](const Instruction* of) { return IsCollective(of->opcode()); });
+}
+
 CopiedChains::CopiedChains(const Computation& computation, const Users& users, uint32_t first_id,
                            std::span<const KernelKind> kinds, std::span<const size_t> places,
                            bool has_row_statistics)

@@ -81,6 +81,10 @@ class CopiedChains {
 // ten (as its decisions tell: docs/cost.md, "Kernels").
 double VectorOperations(const Instruction* x);
 
+// Does x add what a collective gives to something? The compiler writes such a sum where the next
+// one reads it, though fewer bytes would move if each kernel computed it (docs/against_tpu.md).
+bool AddsReceived(const Instruction* x);
+
 }  // namespace gshard
 
 #endif  // GSHARD_CORE_ANALYSIS_KERNELS_COPIED_CHAINS_H_

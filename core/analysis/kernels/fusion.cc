@@ -300,9 +300,8 @@ class FusionBuilder {
   bool IsStatisticOf(const Instruction* x, KernelList kernels) const {
     if (!chains_ || kernels.size() != 1 || !chains_->IsRowStatistic(x)) return false;
     const Draft& draft = drafts_[static_cast<size_t>(kernels[0])];
-    const bool reduces = draft.root_role == Role::kReduce;
-    return !draft.has_dot && !draft.kernel.is_free &&
-           (reduces || draft.root_role == Role::kElementwise);
+    const bool may_hold = !draft.has_dot && !draft.kernel.is_free;
+    return may_hold && (draft.root_role == Role::kReduce || draft.root_role == Role::kElementwise);
   }
 
   // Are the rows of x, of which a kernel takes a statistic and computes with the elements, too long
@@ -320,13 +319,20 @@ class FusionBuilder {
     return chains_->Find(x, true, chain) && chain.product != nullptr;
   }
 
+  // Is x a sum of AddsReceived that another kernel of such operations reads, too?
+  bool IsResidual(const Instruction* x, KernelList kernels) const {
+    return AddsReceived(x) && std::ranges::any_of(kernels, [&](int32_t kernel) {
+             const Draft& draft = drafts_[static_cast<size_t>(kernel)];
+             return !draft.has_dot && draft.root_role == Role::kElementwise;
+           });
+  }
+
   // Does each kernel compute x, rather than that one writes it and all read it?
   bool IsWorthCopying(const Instruction* x, Role role, KernelList kernels) const {
     if (role == Role::kCheap) return true;
-    if (!options_.copies_values) return false;
-    if (role == Role::kDot || role == Role::kReduce) return false;
+    if (!options_.copies_values || role == Role::kDot || role == Role::kReduce) return false;
     if (!chains_ || role != Role::kElementwise) return ReadsNoMore(x, role);
-    if (chains_->EndsRowStatistic(x)) return false;
+    if (chains_->EndsRowStatistic(x) || IsResidual(x, kernels)) return false;
     CopiedChain chain;
     for (const bool is_private : {true, false}) {
       if (!chains_->Find(x, is_private, chain)) continue;

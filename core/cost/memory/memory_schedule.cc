@@ -3,8 +3,11 @@
 #include "core/cost/memory/memory_schedule.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <queue>
+
+#include "ir/op_traits.h"
 
 namespace gshard {
 namespace {
@@ -130,11 +133,15 @@ class ListScheduler {
 // Depth first from the root, the operand that needs most memory first.
 class DepthFirstScheduler {
  public:
-  explicit DepthFirstScheduler(const ScheduleInput& input) : input_(input), graph_(input.graph) {}
+  // `any_order`: in which each node comes after those that it waits for.
+  DepthFirstScheduler(const ScheduleInput& input, const Order& any_order)
+      : input_(input), graph_(input.graph), any_order_(any_order) {}
 
   Order Run() {
     size_t n = graph_.nodes.size();
-    for (uint32_t node = 0; node < n; ++node) AddNeed(node);
+    need_.resize(n);
+    list_of_.resize(n);
+    for (uint32_t node : any_order_) AddNeed(node);
     visited_.assign(n, false);
     // What nothing reads comes where it stands in the text; the root is such a node.
     for (uint32_t node = 0; node < n; ++node)
@@ -157,8 +164,9 @@ class DepthFirstScheduler {
       held += input_.allocation[operand];
       sorted_.Append(operand);
     }
+    list_of_[node] = static_cast<uint32_t>(sorted_.size());
     sorted_.EndList();
-    need_.push_back(std::max(need, held + input_.allocation[node]));
+    need_[node] = std::max(need, held + input_.allocation[node]);
   }
 
   void Visit(uint32_t root) {
@@ -171,7 +179,7 @@ class DepthFirstScheduler {
     visited_[root] = true;
     while (!stack.empty()) {
       Frame& frame = stack.back();
-      const std::span<const uint32_t> operands = sorted_[frame.node];
+      const std::span<const uint32_t> operands = sorted_[list_of_[frame.node]];
       if (frame.next == operands.size()) {
         order_.push_back(frame.node);
         stack.pop_back();
@@ -186,8 +194,10 @@ class DepthFirstScheduler {
 
   const ScheduleInput& input_;
   const BufferGraph& graph_;
-  std::vector<int64_t> need_;
-  AdjacencyLists sorted_;           // operands by need
+  const Order& any_order_;
+  std::vector<int64_t> need_;       // by node
+  AdjacencyLists sorted_;           // operands by need, in any_order
+  std::vector<uint32_t> list_of_;   // by node: in sorted_
   std::vector<uint32_t> operands_;  // of the node at hand
   std::vector<bool> visited_;
   Order order_;
@@ -197,6 +207,17 @@ class DepthFirstScheduler {
 // else nothing reads.
 Order PostOrder(const ScheduleInput& input) {
   const BufferGraph& graph = input.graph;
+  // A collective that others were joined to has its operands in the order of the text.
+  AdjacencyLists operands;
+  std::vector<uint32_t> depth(graph.nodes.size(), 0), of_node;
+  for (uint32_t node = 0; node < graph.nodes.size(); ++node) {
+    of_node.assign(graph.predecessors[node].begin(), graph.predecessors[node].end());
+    for (const uint32_t before : of_node) depth[node] = std::max(depth[node], depth[before] + 1);
+    if (of_node.size() > 1 && IsCollective(graph.nodes[node]->opcode()))
+      std::ranges::stable_sort(of_node, std::greater(), [&](uint32_t x) { return depth[x]; });
+    for (const uint32_t before : of_node) operands.Append(before);
+    operands.EndList();
+  }
   struct Frame {
     uint32_t node;
     size_t left;  // operands that were not looked at; a graph has a node's last operand first
@@ -207,14 +228,14 @@ Order PostOrder(const ScheduleInput& input) {
   const auto enter = [&](uint32_t node) {
     if (visited[node]) return;
     visited[node] = true;
-    stack.push_back({node, graph.predecessors[node].size()});
+    stack.push_back({node, operands[node].size()});
   };
   const auto visit = [&](uint32_t last) {
     enter(last);
     while (!stack.empty()) {
       Frame& frame = stack.back();
       if (frame.left > 0) {
-        enter(graph.predecessors[frame.node][--frame.left]);
+        enter(operands[frame.node][--frame.left]);
       } else {
         order.push_back(frame.node);
         stack.pop_back();
@@ -299,7 +320,7 @@ MemorySchedule MinimizeMemory(const BufferGraph& graph, const CallContext& conte
   const ScheduleInput input(graph, context);
   Order text = TextOrder(graph);
   std::vector<Order> orders = {text, SinkToUsers(input, text)};
-  for (Order order : {ListScheduler(input, text).Run(), DepthFirstScheduler(input).Run()}) {
+  for (Order order : {ListScheduler(input, text).Run(), DepthFirstScheduler(input, text).Run()}) {
     orders.push_back(SinkToUsers(input, order));
     orders.push_back(std::move(order));
   }
@@ -308,8 +329,10 @@ MemorySchedule MinimizeMemory(const BufferGraph& graph, const CallContext& conte
 
 MemorySchedule ScheduleForTpu(const BufferGraph& graph, const CallContext& context) {
   const ScheduleInput input(graph, context);
-  Order list = ListScheduler(input, PostOrder(input)).Run();
-  return BestOf(graph, {std::move(list), DepthFirstScheduler(input).Run()}, context);
+  Order post_order = PostOrder(input);
+  Order list = ListScheduler(input, post_order).Run();
+  Order depth_first = DepthFirstScheduler(input, post_order).Run();
+  return BestOf(graph, {std::move(list), std::move(depth_first), std::move(post_order)}, context);
 }
 
 }  // namespace gshard

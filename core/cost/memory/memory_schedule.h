@@ -20,9 +20,8 @@ struct MemorySchedule {
 // O(n log n) in nodes, reads and edges. Never worse than the text's order.
 MemorySchedule MinimizeMemory(const BufferGraph& graph, const CallContext& context);
 
-// As XLA's compiler for TPUs has it (docs/against_tpu.md): the better of the list schedule and depth
-// first, nothing moved. It tries post-order, too, which depends on the order of operands and, where
-// collectives are combined, of the text: here it only breaks ties.
+// As XLA's compiler for TPUs has it (docs/against_tpu.md): the best of the list schedule, depth
+// first and post-order, nothing moved.
 MemorySchedule ScheduleForTpu(const BufferGraph& graph, const CallContext& context);
 
 // The order of the text.

@@ -521,6 +521,23 @@ TEST_CASE("A TPU's product makes sums of its elements, too", "[fusion]") {
   CHECK(KernelsOf(body, kGpu) == "p, z+m+s, n");
 }
 
+TEST_CASE("A TPU writes the sum with an all-reduce's result that the next sum reads", "[fusion]") {
+  const auto kept = [](const std::string& opcode) {
+    const auto given = [&](const std::string& name, const std::string& of) {
+      return "  " + name + " = f32[64,64] " + opcode + "(" + of +
+             (opcode == "all-reduce" ? "), to_apply=add\n" : "), dimensions={0}\n");
+    };
+    return KeptOf("  x = f32[64,64] parameter(0)\n  w = f32[64,64] parameter(1)\n" +
+                      given("a", "x") + "  s = f32[64,64] add(x, a)\n" +
+                      "  d = f32[64,64] dot(s, w), lhs_contracting_dims={1}, "
+                      "rhs_contracting_dims={0}\n" +
+                      given("b", "d") + "  ROOT n = f32[64,64] add(s, b)\n",
+                  kTpu);
+  };
+  CHECK(kept("all-reduce") == "a s d b n ");
+  CHECK(kept("reverse") == "a d b n ");
+}
+
 TEST_CASE("SparseCores gather from memory", "[fusion]") {
   const char* body = R"(
   x = f32[64,64] parameter(0)
