@@ -30,7 +30,7 @@ class GraphBuilder {
  public:
   GraphBuilder(const Computation& computation, const Users& users,
                const BufferGraphOptions& options, const FactsOfCallees& facts)
-      : computation_(computation), options_(options), facts_(facts) {
+      : computation_(computation), users_(users), options_(options), facts_(facts) {
     if (!options.is_scheduled) fusion_.emplace(computation, users, options.fusion);
     if (!options.is_scheduled && IsOfTpu(options.tiling)) {
       minor_dims_.emplace(computation, users);
@@ -110,6 +110,9 @@ class GraphBuilder {
     const bool is_constrained = minor_dims_ && shape == x->shape();
     const MinorDims minor = is_constrained ? minor_dims_->Of(x) : MinorDims();
     int64_t bytes = BufferBytes(shape, options_.tiling, minor);
+    if (IsOfTpu(options_.tiling) && shape == x->shape() && IsFlattened(x)) {
+      bytes = x->shape()->byte_size();
+    }
     if (IsImmediate(x) || IsInFastMemory(shape)) bytes = 0;
     if (IsSpared(x, leaf) || IsOnHost(x, leaf, shape) != options_.counts_host) bytes = 0;
     if (options_.by_sharding) bytes = TileBytes(bytes, x->sharding(), static_cast<size_t>(leaf));
@@ -124,6 +127,16 @@ class GraphBuilder {
                           x->opcode() == Opcode::kReplicaId;
     return is_known && x->shape()->IsArray() && x->shape()->rank() == 0 &&
            x != computation_.root() && !Place(x).is_result;
+  }
+
+  // Is it a row that is only given other dims? A TPU's compiler makes it without the dims of one.
+  bool IsFlattened(const Instruction* x) const {
+    const auto is_reshape = [](const Instruction* user) {
+      return user->opcode() == Opcode::kReshape;
+    };
+    return !options_.is_scheduled && x->shape()->IsArray() && x->shape()->rank() > 1 &&
+           std::ranges::count_if(x->shape()->dims(), [](int64_t dim) { return dim != 1; }) == 1 &&
+           !users_.of(x).empty() && std::ranges::all_of(users_.of(x), is_reshape);
   }
 
   static int64_t TileBytes(int64_t bytes, const Sharding* sharding, size_t leaf) {
@@ -626,6 +639,7 @@ class GraphBuilder {
   }
 
   const Computation& computation_;
+  const Users& users_;
   const BufferGraphOptions& options_;
   const FactsOfCallees& facts_;
   std::optional<FusionModel> fusion_;
