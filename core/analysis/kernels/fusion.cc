@@ -258,16 +258,15 @@ class FusionBuilder {
     for (int32_t kernel : kernels) {
       if (!is_statistic && !Accepts(drafts_[static_cast<size_t>(kernel)], x, role)) return false;
     }
-    if (kernels.size() > 1) {
-      if (!IsWorthCopying(x, role, kernels)) {
-        const bool is_with_dot =
-            IsWrittenByDot(x, role) ||
-            (chains_ && options_.products_have_row_statistics && chains_->EndsRowStatistic(x));
-        return !is_with_dot && JoinsFirstUser(x, role, kernels);
-      }
-    } else if ((IsNarrowingCast(x) && IsWrittenByDot(x, role)) || HasTooLongRows(x, kernels)) {
-      return false;
+    if (kernels.size() > 1 && !IsWorthCopying(x, role, kernels)) {
+      const bool is_with_dot =
+          IsWrittenByDot(x, role) ||
+          (chains_ && options_.products_have_row_statistics && chains_->EndsRowStatistic(x));
+      return !is_with_dot && JoinsFirstUser(x, role, kernels);
     }
+    const bool is_apart =
+        (IsNarrowingCast(x) && IsWrittenByDot(x, role)) || HasTooLongRows(x, kernels);
+    if (kernels.size() == 1 && is_apart) return false;
     FusionModel::State& state = model_.state_[model_.Index(x)];
     state.kernel = kernels[0];
     state.is_fused = true;
@@ -300,8 +299,8 @@ class FusionBuilder {
   bool IsStatisticOf(const Instruction* x, KernelList kernels) const {
     if (!chains_ || kernels.size() != 1 || !chains_->IsRowStatistic(x)) return false;
     const Draft& draft = drafts_[static_cast<size_t>(kernels[0])];
-    const bool may_hold = !draft.has_dot && !draft.kernel.is_free;
-    return may_hold && (draft.root_role == Role::kReduce || draft.root_role == Role::kElementwise);
+    return !draft.has_dot && !draft.kernel.is_free &&
+           (draft.root_role == Role::kReduce || draft.root_role == Role::kElementwise);
   }
 
   // Are the rows of x, of which a kernel takes a statistic and computes with the elements, too long
