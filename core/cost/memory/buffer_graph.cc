@@ -3,6 +3,7 @@
 #include "core/cost/memory/buffer_graph.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <set>
 
@@ -434,13 +435,12 @@ class GraphBuilder {
   // Can all nodes run, each after those before it?
   static bool HasOrder(const AdjacencyLists& predecessors) {
     const size_t count = predecessors.size();
-    std::vector<std::vector<uint32_t>> successors(count);
+    const AdjacencyLists successors = Reversed(predecessors);
     std::vector<uint32_t> open;
     std::vector<size_t> waits_for(count);
     for (uint32_t node = 0; node < count; ++node) {
       waits_for[node] = predecessors[node].size();
       if (waits_for[node] == 0) open.push_back(node);
-      for (const uint32_t before : predecessors[node]) successors[before].push_back(node);
     }
     size_t done = 0;
     for (; !open.empty(); ++done) {
@@ -654,6 +654,24 @@ class GraphBuilder {
 };
 
 }  // namespace
+
+AdjacencyLists Reversed(const AdjacencyLists& lists) {
+  std::vector<uint32_t> begin(lists.size() + 1, 0);
+  for (uint32_t node = 0; node < lists.size(); ++node) {
+    for (const uint32_t other : lists[node]) ++begin[other + 1];
+  }
+  std::partial_sum(begin.begin(), begin.end(), begin.begin());
+  std::vector<uint32_t> next = begin, items(begin.back());
+  for (uint32_t node = 0; node < lists.size(); ++node) {
+    for (const uint32_t other : lists[node]) items[next[other]++] = node;
+  }
+  AdjacencyLists reversed;
+  for (uint32_t node = 0; node < lists.size(); ++node) {
+    for (uint32_t i = begin[node]; i < begin[node + 1]; ++i) reversed.Append(items[i]);
+    reversed.EndList();
+  }
+  return reversed;
+}
 
 BufferGraph MakeBufferGraph(const Computation& computation, const Users& users,
                             const BufferGraphOptions& options, const FactsOfCallees& facts) {

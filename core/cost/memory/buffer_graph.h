@@ -32,6 +32,10 @@ class AdjacencyLists {
   std::vector<uint32_t> begin_ = {0}, values_;
 };
 
+// Of the lists of nodes before each node, those behind each; the other way round, too. Nodes of a
+// list are in ascending order.
+AdjacencyLists Reversed(const AdjacencyLists& lists);
+
 struct Buffer {
   const Instruction* owner = nullptr;  // that allocates it
   uint32_t leaf = 0;                   // of the owner's shape

@@ -103,8 +103,7 @@ class FastValues {
     }
     for (uint32_t buffer = 0; buffer < graph.buffers.size(); ++buffer) {
       const Instruction* owner = graph.buffers[buffer].owner;
-      if (IsControlFlow(owner->opcode()) && owner->opcode() != Opcode::kFusion &&
-          !lives_.IsLoop(owner))
+      if (CallsWithOwnMemory(owner->opcode()) && !lives_.IsLoop(owner))
         parts_[placed.RangeOf(buffer)].is_barred = true;
     }
   }
@@ -120,7 +119,7 @@ class FastValues {
       for (uint32_t buffer : graph.reads[node]) AddUse(placed, buffer, step);
       for (uint32_t buffer : graph.allocates[node]) AddUse(placed, buffer, step);
       if (lives_.IsLoop(graph.nodes[node])) continue;
-      if (IsControlFlow(opcode) && opcode != Opcode::kFusion) {
+      if (CallsWithOwnMemory(opcode)) {
         for (uint32_t buffer : graph.reads[node]) parts_[placed.RangeOf(buffer)].is_barred = true;
         continue;
       }

@@ -6,29 +6,12 @@
 #include <functional>
 #include <numeric>
 #include <queue>
+#include <unordered_map>
 
 #include "ir/op_traits.h"
 
 namespace gshard {
 namespace {
-
-AdjacencyLists SuccessorsOf(const BufferGraph& graph) {
-  std::vector<uint32_t> begin(graph.nodes.size() + 1, 0);
-  for (uint32_t node = 0; node < graph.nodes.size(); ++node) {
-    for (uint32_t before : graph.predecessors[node]) ++begin[before + 1];
-  }
-  std::partial_sum(begin.begin(), begin.end(), begin.begin());
-  std::vector<uint32_t> next = begin, items(begin.back());
-  for (uint32_t node = 0; node < graph.nodes.size(); ++node) {
-    for (uint32_t before : graph.predecessors[node]) items[next[before]++] = node;
-  }
-  AdjacencyLists successors;
-  for (uint32_t node = 0; node < graph.nodes.size(); ++node) {
-    for (uint32_t i = begin[node]; i < begin[node + 1]; ++i) successors.Append(items[i]);
-    successors.EndList();
-  }
-  return successors;
-}
 
 // What every order needs to know.
 struct ScheduleInput {
@@ -38,7 +21,7 @@ struct ScheduleInput {
   std::vector<int64_t> allocation;  // by node: bytes of its results
 
   ScheduleInput(const BufferGraph& g, const CallContext& context)
-      : graph(g), successors(SuccessorsOf(g)), freeable(g.buffers.size(), true) {
+      : graph(g), successors(Reversed(g.predecessors)), freeable(g.buffers.size(), true) {
     for (size_t i = 0; i < g.parameter_leaves.size(); ++i) {
       if (context.parameters[i] != Ownership::kOwned) freeable[g.parameter_leaves[i]] = false;
     }
@@ -203,21 +186,40 @@ class DepthFirstScheduler {
   Order order_;
 };
 
+// By collective of several operands, these, the deepest first: others were joined to it in the
+// order of the text.
+using JoinedOperands = std::unordered_map<uint32_t, std::vector<uint32_t>>;
+
+JoinedOperands OperandsOfJoined(const BufferGraph& graph) {
+  JoinedOperands joined;
+  for (uint32_t node = 0; node < graph.nodes.size(); ++node) {
+    const auto before = graph.predecessors[node];
+    if (before.size() > 1 && IsCollective(graph.nodes[node]->opcode()))
+      joined[node].assign(before.begin(), before.end());
+  }
+  if (joined.empty()) return joined;
+  std::vector<uint32_t> depth(graph.nodes.size(), 0);
+  for (uint32_t node = 0; node < graph.nodes.size(); ++node) {
+    for (const uint32_t before : graph.predecessors[node])
+      depth[node] = std::max(depth[node], depth[before] + 1);
+    const auto sorted = joined.find(node);
+    if (sorted != joined.end())
+      std::ranges::stable_sort(sorted->second, std::greater(),
+                               [&](uint32_t x) { return depth[x]; });
+  }
+  return joined;
+}
+
 // Operands before their users, in the order of operands: those of the root first, then of whatever
 // else nothing reads.
 Order PostOrder(const ScheduleInput& input) {
   const BufferGraph& graph = input.graph;
-  // A collective that others were joined to has its operands in the order of the text.
-  AdjacencyLists operands;
-  std::vector<uint32_t> depth(graph.nodes.size(), 0), of_node;
-  for (uint32_t node = 0; node < graph.nodes.size(); ++node) {
-    of_node.assign(graph.predecessors[node].begin(), graph.predecessors[node].end());
-    for (const uint32_t before : of_node) depth[node] = std::max(depth[node], depth[before] + 1);
-    if (of_node.size() > 1 && IsCollective(graph.nodes[node]->opcode()))
-      std::ranges::stable_sort(of_node, std::greater(), [&](uint32_t x) { return depth[x]; });
-    for (const uint32_t before : of_node) operands.Append(before);
-    operands.EndList();
-  }
+  const JoinedOperands joined = OperandsOfJoined(graph);
+  const auto operands_of = [&](uint32_t node) {
+    const auto sorted = joined.find(node);
+    return sorted != joined.end() ? std::span<const uint32_t>(sorted->second)
+                                  : graph.predecessors[node];
+  };
   struct Frame {
     uint32_t node;
     size_t left;  // operands that were not looked at; a graph has a node's last operand first
@@ -228,14 +230,14 @@ Order PostOrder(const ScheduleInput& input) {
   const auto enter = [&](uint32_t node) {
     if (visited[node]) return;
     visited[node] = true;
-    stack.push_back({node, operands[node].size()});
+    stack.push_back({node, operands_of(node).size()});
   };
   const auto visit = [&](uint32_t last) {
     enter(last);
     while (!stack.empty()) {
       Frame& frame = stack.back();
       if (frame.left > 0) {
-        enter(operands[frame.node][--frame.left]);
+        enter(operands_of(frame.node)[--frame.left]);
       } else {
         order.push_back(frame.node);
         stack.pop_back();
