@@ -94,7 +94,7 @@ class Inputs(unittest.TestCase):
         text = MLP.read_text()
         for program in (text, str(MLP), MLP, text.encode(), Lowered(text), HoldingLowered(text), OldLowered(), Compiled(),
                         Exported(), MlirModule()):
-            self.assertEqual(gshard.cost(program).memory.peak_bytes, 4718592, program)
+            self.assertEqual(gshard.cost(program).memory.peak_bytes, 4194304, program)
         self.assertEqual(gshard.cost(Jitted(), 1, 2, kwargs={"k": 3}).devices, 8)
 
     def test_what_is_no_program(self):
@@ -162,7 +162,7 @@ class Answers(unittest.TestCase):
             budget.write_text(json.dumps({**json.loads(budget.read_text()), "peak_bytes": 1}))
             failed = gshard.check(MLP, budget=budget)
             self.assertEqual([each.key for each in failed.failed_checks], ["peak_bytes"])
-            self.assertIn("4.50 MiB", str(failed))
+            self.assertIn("fits tpu-v3 (16 GiB): 4 MiB", str(failed))
         with self.assertRaises(gshard.InputError) as caught:
             gshard.check(MLP, budget={"no_such_key": 1})
         self.assertEqual(caught.exception.code, "E-COST-021")

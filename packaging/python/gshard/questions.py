@@ -41,9 +41,9 @@ def cost(program: Program, *args: Any, mesh: Mesh | None = None, rules: Rules | 
 
     >>> report = cost("samples/mlp.hlo", chip="tpu-v3", limit="2MiB")
     >>> report.fits, report.memory.peak_bytes
-    (False, 4718592)
+    (False, 4194304)
     >>> print(report.failed_checks[0].message)
-    over the limit: 4.50 MiB a device, allowed are 2 MiB
+    over the limit: 4 MiB a device, allowed are 2 MiB
     >>> [(each.kind, each.axes, each.count) for each in report.collectives]
     [('all-reduce', ('model',), 1)]
     """

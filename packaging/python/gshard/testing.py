@@ -21,7 +21,7 @@ def assert_fits(program: Program, *args: Any, chip: str | None = None, limit: qu
     True
     >>> assert_fits("samples/mlp.hlo", limit="3MiB")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    AssertionError: mlp does not fit: the peak of 4.50 MiB is over 3.00 MiB...
+    AssertionError: mlp does not fit: the peak of 4.00 MiB is over 3.00 MiB...
     """
     __tracebackhide__ = True  # pytest shows the test's own line then
     report = questions.cost(program, *args, chip=chip, limit=limit, **options)
