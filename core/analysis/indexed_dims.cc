@@ -1,5 +1,7 @@
 #include "core/analysis/indexed_dims.h"
 
+#include <algorithm>
+
 #include "ir/dims.h"
 
 namespace gshard {
@@ -64,6 +66,16 @@ std::optional<IndexedDims> IndexedDimsOf(const Instruction& x) {
     default:  // takes no indices
       return std::nullopt;
   }
+}
+
+double IndexedSlices(const Instruction& x) {
+  if (x.opcode() != Opcode::kGather && x.opcode() != Opcode::kScatter) return 0;
+  const std::optional<IndexedDims> indexed = IndexedDimsOf(x);
+  const Shape* indices = x.operand(indexed->first_operand)->shape();
+  const int64_t components =
+      indexed->vector_dim < indices->rank() ? indices->dim(indexed->vector_dim) : 1;
+  return static_cast<double>(indices->element_count()) /
+         static_cast<double>(std::max<int64_t>(1, components));
 }
 
 }  // namespace gshard

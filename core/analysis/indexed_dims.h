@@ -24,6 +24,9 @@ struct IndexedDims {
 // Nothing of other opcodes.
 std::optional<IndexedDims> IndexedDimsOf(const Instruction& x);
 
+// Returns the number of slices that a gather or scatter moves; 0 of other instructions.
+double IndexedSlices(const Instruction& x);
+
 }  // namespace gshard
 
 #endif  // GSHARD_CORE_ANALYSIS_INDEXED_DIMS_H_

@@ -236,17 +236,4 @@ double CopiedResultBytes(const Instruction* loop) {
   return bytes;
 }
 
-double IndexedSlices(const Instruction& instruction) {
-  const bool is_gather = instruction.opcode() == Opcode::kGather;
-  if (!is_gather && instruction.opcode() != Opcode::kScatter) return 0;
-  const Shape* indices =
-      instruction.operand(is_gather ? 1 : (instruction.operand_count() - 1) / 2)->shape();
-  const int64_t vector_dim = is_gather
-                                 ? instruction.attributes<GatherAttributes>().index_vector_dim
-                                 : instruction.attributes<ScatterAttributes>().index_vector_dim;
-  const double vector =
-      vector_dim < indices->rank() ? static_cast<double>(indices->dim(vector_dim)) : 1;
-  return static_cast<double>(indices->element_count()) / std::max(1.0, vector);
-}
-
 }  // namespace gshard

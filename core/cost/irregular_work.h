@@ -58,9 +58,6 @@ double KeptArgumentBytes(const Instruction* x);
 // are copied there behind the loop.
 double CopiedResultBytes(const Instruction* loop);
 
-// Returns the number of slices that a gather or scatter moves; 0 of other instructions.
-double IndexedSlices(const Instruction& instruction);
-
 }  // namespace gshard
 
 #endif  // GSHARD_CORE_COST_IRREGULAR_WORK_H_

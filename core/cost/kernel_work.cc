@@ -6,6 +6,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "core/analysis/indexed_dims.h"
 #include "core/analysis/kernels/aliases.h"
 #include "core/cost/custom_call_work.h"
 #include "core/cost/memory/buffer_size.h"
@@ -19,7 +20,7 @@ namespace {
 double BytesOf(const Shape* shape) { return static_cast<double>(shape->byte_size()); }
 
 // Attributes of the family that IsMatrixProduct means.
-#define GSHARD_OPCODE(enumerator, text, arity, family, Attributes, ...)                           \
+#define GSHARD_OPCODE(enumerator, text, arity, family, Attributes, ...)                          \
   static_assert(std::string_view(#family) != "dot" || std::is_same_v<Attributes, DotAttributes>, \
                 "DotCost and MatrixOf read DotAttributes: " text " needs cases of its own there");
 #include "ir/opcodes.def"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/analysis/indexed_dims.h"
 #include "core/partition/ops/rules.h"
 #include "core/partition/scope/range_cut.h"
 #include "ir/custom_call.h"
@@ -466,6 +467,10 @@ ScatterLabels LabelsOfScatter(const PartitionContext& rule, const Geometry& geom
   labels.results.assign(At(inputs), operand);
   if (combiner.has_value()) labels.combiner = *combiner;
   labels.flops = static_cast<double>(updates_shape->element_count());
+  labels.slices = IndexedSlices(rule.source());
+  for (int label : index) {
+    if (label != Labels::kWhole) labels.labels[At(label)].divides_slices = true;
+  }
   return result;
 }
 

@@ -9,9 +9,9 @@ namespace {
 
 bool AreWeighedAlike(const PartitionOptions& a, const PartitionOptions& b) {
   return a.bytes_per_message == b.bytes_per_message &&
-         a.bytes_per_moved_byte == b.bytes_per_moved_byte &&
-         a.bytes_per_flop == b.bytes_per_flop &&
-         a.bytes_per_repeated_flop == b.bytes_per_repeated_flop && a.policies == b.policies &&
+         a.bytes_per_moved_byte == b.bytes_per_moved_byte && a.bytes_per_flop == b.bytes_per_flop &&
+         a.bytes_per_repeated_flop == b.bytes_per_repeated_flop &&
+         a.bytes_per_repeated_slice == b.bytes_per_repeated_slice && a.policies == b.policies &&
          a.reshard_plans == b.reshard_plans;
 }
 
@@ -20,12 +20,12 @@ bool AreWeighedAlike(const PartitionOptions& a, const PartitionOptions& b) {
 PartitionTables::PartitionTables(Module& module, const PartitionOptions& options,
                                  int64_t device_count)
     : layouts(module.context(), device_count, NamedMesh(module)),
-      planner(layouts,
-              {.bytes_per_message = options.bytes_per_message,
-               .bytes_per_moved_byte = options.bytes_per_moved_byte},
-              {.share_sums = options.policies.share_sums,
-               .search = options.policies.search_reshards},
-              options.reshard_plans),
+      planner(
+          layouts,
+          {.bytes_per_message = options.bytes_per_message,
+           .bytes_per_moved_byte = options.bytes_per_moved_byte},
+          {.share_sums = options.policies.share_sums, .search = options.policies.search_reshards},
+          options.reshard_plans),
       reshapes(layouts) {}
 
 PartitionTables& KeptPartitionTables::For(Module& module, const PartitionOptions& options,

@@ -343,6 +343,7 @@ class Chooser {
   double WorkCost(const Roles& roles) const {
     const PartitionOptions& options = scope_.run().options;
     double shared = 1;
+    double shared_slices = 1;
     double padded = 1;
     double extra = 0;
     for (size_t label = 0; label < sizes_.size(); ++label) {
@@ -350,14 +351,17 @@ class Chooser {
       if (count == 1 || sizes_[label].empty()) continue;
       int64_t size = sizes_[label][0];
       if (size > 0) {
-        shared /= static_cast<double>(std::min(count, size));
+        const auto tiles = static_cast<double>(std::min(count, size));
+        shared /= tiles;
+        if (labels_.labels[label].divides_slices) shared_slices /= tiles;
         padded *= static_cast<double>(CeilOfRatio(size, count)) / static_cast<double>(size);
       }
       extra += labels_.labels[label].bytes_if_cut;
     }
     const double repeated = std::max(0.0, shared - implied_share_);
+    const double repeated_slices = labels_.slices * std::max(0.0, shared_slices - implied_share_);
     return flops_ * (repeated * options.bytes_per_repeated_flop + padded * options.bytes_per_flop) +
-           extra;
+           repeated_slices * options.bytes_per_repeated_slice + extra;
   }
 
   int64_t CountOf(const Roles& roles, int label) const {
@@ -743,12 +747,14 @@ const Strategy& StrategyTable::Choose(PartitionScope& scope, const Labels& label
   StrategyKey& key = impl_->key;
   key.clear();
   for (const Labels::Label& label : labels.labels) {
-    key.push_back((label.summed ? 1 : 0) + (label.divides ? 2 : 0) + 4 * label.max_tiles);
+    key.push_back((label.summed ? 1 : 0) + (label.divides ? 2 : 0) +
+                  (label.divides_slices ? 4 : 0) + 8 * label.max_tiles);
     key.push_back(label.groups);
     key.push_back(static_cast<int64_t>(label.bytes_if_cut));
   }
   key.push_back(2 * static_cast<int64_t>(labels.combiner) + (labels.placed_by_operands ? 1 : 0));
   key.push_back(static_cast<int64_t>(labels.flops));
+  key.push_back(static_cast<int64_t>(labels.slices));
   bool holds_for_others = true;
   for (size_t i = 0; i < operands.size(); ++i) {
     key.insert(key.end(), labels.operands[i].begin(), labels.operands[i].end());
@@ -766,9 +772,8 @@ const Strategy& StrategyTable::Choose(PartitionScope& scope, const Labels& label
   if (found == strategies.end()) {
     std::optional<Strategy> strategy = InPlace(scope, labels, operands, wanted);
     if (!strategy) strategy = Chooser(scope, labels, operands, results, wanted).Run();
-    found =
-        strategies.emplace(StrategyKey(key), std::make_unique<Strategy>(std::move(*strategy)))
-            .first;
+    found = strategies.emplace(StrategyKey(key), std::make_unique<Strategy>(std::move(*strategy)))
+                .first;
   }
   return *found->second;
 }

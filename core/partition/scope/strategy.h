@@ -36,6 +36,7 @@ struct Labels {
     int64_t groups = 0;
     // Bytes received per device if the label is cut at all (for halos).
     double bytes_if_cut = 0;
+    bool divides_slices = false;  // cut, it divides Labels::slices
   };
   std::vector<Label> labels;
   Opcode combiner = Opcode::kAdd;  // of summed labels
@@ -44,6 +45,8 @@ struct Labels {
   bool placed_by_operands = false;
   // Arithmetic of the whole operation. What cutting a label divides.
   double flops = 0;
+  // That a scatter adds, in the whole operation: each has an address.
+  double slices = 0;
 
   int Add(Label label) {
     labels.push_back(label);

@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "core/analysis/indexed_dims.h"
 #include "core/cost/cost_report.h"
 #include "tests/unit/core/propagation/propagated.h"
 
