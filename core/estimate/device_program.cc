@@ -58,6 +58,8 @@ Expected<void> Partition(DeviceProgram& program, const DeviceProgramOptions& opt
   program.diagnostics = std::move(context.diagnostics);
   program.propagated_as = context.propagated_as;
   if (!done) return Fail(std::move(done.error()));
+  // What its partitioner leaves, XLA does once in a later pass; ours merges values as it goes.
+  if (options.as_xla) MergeCommonSubexpressions(module);
   return {};
 }
 
