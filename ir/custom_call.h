@@ -19,8 +19,8 @@ inline bool IsCustomCallTo(const Instruction& x, std::string_view target) {
   return x.opcode() == Opcode::kCustomCall && x.attributes<CustomCallAttributes>().target == target;
 }
 
-// A call whose tiles Python code of the program decides on (JAX's custom_partitioning), by a pointer
-// that the text cannot hold.
+// A call whose tiles Python code of the program decides on (JAX's custom_partitioning), by a
+// pointer that the text cannot hold.
 inline constexpr std::string_view kPythonPartitionedTarget = "CustomSPMDPartitioning";
 
 // The border of a manual region, as GSPMD writes it.
@@ -38,10 +38,14 @@ bool IsPlacementHint(std::string_view target);
 // they lie in bounds, or that they were packed.
 bool IsIndexHint(std::string_view target);
 
+// The largest elements of each row and their positions, as JAX prints it in HLO and XLA's compilers
+// for TPUs keep it.
+inline constexpr std::string_view kTopKTarget = "TopK";
+
 // An array without values yet, of XLA's compilers for accelerators: it is written part by part.
 inline constexpr std::string_view kAllocateBufferTarget = "AllocateBuffer";
 
-// One of all these but the last: on a device the result has its operand's bytes.
+// One of all these but the last two: on a device the result has its operand's bytes.
 bool IsIdentityCall(const Instruction& x);
 
 // Leading dims of every operand and result over which a call to LAPACK (lapack_*_ffi) loops: the

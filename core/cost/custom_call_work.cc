@@ -231,8 +231,9 @@ std::optional<MatrixWork> GroupedProduct(const Instruction& call) {
   return work;
 }
 
-// The sizes of a product, by which of its two operands and its result have each letter of the call's
-// sharding rule. Scales, which have letters of these with fewer elements, are further operands.
+// The sizes of a product, by which of its two operands and its result have each letter of the
+// call's sharding rule. Scales, which have letters of these with fewer elements, are further
+// operands.
 class ProductByRule {
  public:
   explicit ProductByRule(const Instruction& call)
@@ -385,16 +386,17 @@ void AddCustomCall(const Instruction& call, KernelWork& work) {
   if (known.product) {
     work.matrix.push_back(*known.product);
   }
-  work.work_class = known.is_attention     ? WorkClass::kAttention
-                    : !work.matrix.empty() ? WorkClass::kDot
-                    : work.flops == 0      ? WorkClass::kMovement
-                                           : WorkClass::kOther;
+  work.work_class = known.is_attention                      ? WorkClass::kAttention
+                    : !work.matrix.empty()                  ? WorkClass::kDot
+                    : work.flops == 0 && work.sorts.empty() ? WorkClass::kMovement
+                                                            : WorkClass::kOther;
 }
 
 double CustomCallFlops(const Instruction& call) { return Recognise(call).flops; }
 
 bool HasUnknownWork(const Instruction& call) {
-  if (IsIdentityCall(call) || IsCustomCallTo(call, kAllocateBufferTarget) || IsDimwiseCall(call)) {
+  if (IsIdentityCall(call) || IsCustomCallTo(call, kAllocateBufferTarget) || IsDimwiseCall(call) ||
+      IsSort(call)) {
     return false;
   }
   const Known known = Recognise(call);

@@ -11,6 +11,7 @@
 
 #include "core/cost/memory/donated_results.h"
 #include "ir/computation.h"
+#include "ir/custom_call.h"
 #include "ir/dims.h"
 #include "ir/metadata.h"
 #include "ir/module.h"
@@ -99,6 +100,15 @@ Leaves ResultsOf(const Computation& entry) {
   return leaves;
 }
 
+// Rows and, of the same rank, their largest elements and positions.
+bool IsTopKCall(const Instruction& x) {
+  if (!IsCustomCallTo(x, kTopKTarget) && !IsCustomCallTo(x, "__gpu$TopK")) return false;
+  if (x.operand_count() == 0 || !x.shape()->IsTuple() || x.shape()->elements().empty())
+    return false;
+  const Shape *keys = x.operand(0)->shape(), *values = x.shape()->element(0);
+  return keys->IsArray() && values->IsArray() && keys->rank() > 0 && values->rank() == keys->rank();
+}
+
 Leaves ArgumentsOf(const Computation& entry) {
   Leaves leaves;
   for (int64_t i = 0; i < entry.parameter_count(); ++i) leaves.Add(entry.parameter(i));
@@ -107,14 +117,18 @@ Leaves ArgumentsOf(const Computation& entry) {
 
 }  // namespace
 
+bool IsSort(const Instruction& x) {
+  return x.opcode() == Opcode::kSort || x.opcode() == Opcode::kTopK || IsTopKCall(x);
+}
+
 SortWork SortWorkOf(const Instruction& sort) {
   const Shape* keys = sort.operand(0)->shape();
   SortWork work{.elements = static_cast<double>(keys->element_count())};
   auto element_bytes = [](const Instruction* x) { return DTypeBits(x->shape()->dtype()) / 8.0; };
-  if (sort.opcode() == Opcode::kTopK) {
+  if (sort.opcode() != Opcode::kSort) {
     work.length = static_cast<double>(keys->dim(keys->rank() - 1));
     work.operands = 2;  // values and positions
-    work.largest = static_cast<double>(sort.attributes<TopKAttributes>().k);
+    work.largest = static_cast<double>(sort.shape()->element(0)->dim(keys->rank() - 1));
     work.key_bytes = element_bytes(sort.operand(0));
     work.element_bytes = work.key_bytes + 4;
     return work;

@@ -8,15 +8,20 @@
 namespace gshard {
 namespace {
 
-// A transcendental takes about as long as this many vector operations (range reduction and a
-// polynomial).
+// A transcendental takes about as long as this many vector operations.
 constexpr double kVectorOpsPerTranscendental = 8;
+// On a TPU a sine or its like takes so many more, which bring an argument of any size into one
+// period: 39 cycles of a v5e, in each of which its vector unit can start four.
+constexpr double kVectorOpsPerPeriod = 148;
 // Contractions this long are worth splitting over idle units.
 constexpr double kMinSplitLength = 512;
 
 // Convolutions of fewer features than a TPU's vector unit has rows contract so many positions of
 // the matrix unit for every so many of the window, however few elements these have.
 constexpr double kFewFeatures = 8, kMinContraction = 1024, kWindowsOfLeast = 32;
+// Depthwise convolutions shift their input for each position of the window: the vector unit starts
+// one operation in a cycle, where it has four at its best.
+constexpr double kOperationsOfTap = 4;
 
 double RoundUp(double value, int64_t tile) {
   return std::ceil(value / static_cast<double>(tile)) * static_cast<double>(tile);
@@ -55,15 +60,26 @@ bool HasFewFeatures(const MatrixWork& product, const Chip& chip) {
          chip.compiler == Chip::Compiler::kTpu;
 }
 
-// What a convolution contracts on a matrix unit.
+bool IsPaddedConvolution(const MatrixWork& product, const Chip& chip) {
+  return product.input_features >= kFewFeatures && chip.compiler == Chip::Compiler::kTpu;
+}
+
+// What a product contracts on a matrix unit, in whole tiles: of a convolution on a TPU one row of
+// the window after the other.
 double ContractionOf(const MatrixWork& product, const Chip& chip) {
-  if (!HasFewFeatures(product, chip)) return product.k;
-  return std::max(product.k, kMinContraction * std::ceil(product.window / kWindowsOfLeast));
+  const int64_t tile = chip.matrix_tile[2];
+  if (IsPaddedConvolution(product, chip)) {
+    const double rows = product.window / product.window_row;
+    return rows * RoundUp(product.k / rows, tile);
+  }
+  if (!HasFewFeatures(product, chip)) return RoundUp(product.k, tile);
+  return RoundUp(std::max(product.k, kMinContraction * std::ceil(product.window / kWindowsOfLeast)),
+                 tile);
 }
 
 // A TPU's convolutions read and write features in whole tiles: bytes beyond the arrays' own.
 double PaddingBytes(const MatrixWork& product, const Chip& chip) {
-  if (product.input_features < kFewFeatures || chip.compiler != Chip::Compiler::kTpu) return 0;
+  if (!IsPaddedConvolution(product, chip)) return 0;
   auto padding = [&](double bytes, double features) {
     return features > 0 ? bytes * (RoundUp(features, chip.matrix_tile[1]) / features - 1) : 0;
   };
@@ -86,7 +102,7 @@ double MatrixSeconds(const MatrixWork& product, const Chip& chip, double efficie
   const double exact = product.batch * product.m * product.n * product.k;
   if (exact <= 0) return product.flops / rate;
   const auto tile_m = chip.matrix_tile[0], tile_n = chip.matrix_tile[1];
-  const double k = RoundUp(ContractionOf(product, chip), chip.matrix_tile[2]);
+  const double k = ContractionOf(product, chip);
   const double units = static_cast<double>(chip.matrix_units);
   auto share_used = [&](double m, double n) {
     const double padded = RoundUp(m, tile_m) * RoundUp(n, tile_n) * k;
@@ -100,12 +116,19 @@ double MatrixSeconds(const MatrixWork& product, const Chip& chip, double efficie
     }
     return used;
   };
-  const double used = std::max(share_used(product.m, product.n), share_used(product.n, product.m));
-  double seconds = product.flops / (rate * used);
+  double used = share_used(product.m, product.n);
+  // Which operand stays in the unit is the compiler's choice, but for features of convolutions.
+  const bool is_padded = IsPaddedConvolution(product, chip);
+  if (!is_padded) used = std::max(used, share_used(product.n, product.m));
+  const double seconds = product.flops / (rate * used);
+  if (chip.vector_flops <= 0 || HasFewFeatures(product, chip)) return seconds;
   // Products too thin for the units run as elementwise work.
-  if (chip.vector_flops > 0 && !HasFewFeatures(product, chip))
-    seconds = std::min(seconds, product.flops / chip.vector_flops);
-  return seconds;
+  double operations = product.flops;
+  if (is_padded) {
+    const double features = product.n * product.batch;
+    operations *= kOperationsOfTap * RoundUp(features, chip.matrix_tile[1]) / features;
+  }
+  return std::min(seconds, operations / chip.vector_flops);
 }
 
 // Vector operations that one of integers takes: on a TPU as any other; on a GPU a lane for as long
@@ -182,6 +205,8 @@ double RatedSeconds(const KernelWork& work, const Chip& chip) {
   double vector_ops = std::max(0.0, work.flops - matrix_flops) +
                       kVectorOpsPerTranscendental * work.transcendentals +
                       OtherOpWeight(chip) * work.other_ops;
+  if (chip.compiler == Chip::Compiler::kTpu)
+    vector_ops += kVectorOpsPerPeriod * work.periodic_functions;
   // Attention's efficiency is measured with its softmax.
   double vector_s = chip.vector_flops > 0 && !is_attention ? vector_ops / chip.vector_flops : 0;
   double bytes = work.bytes;

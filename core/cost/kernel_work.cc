@@ -120,11 +120,11 @@ void AddArithmetic(const Instruction* x, KernelWork& work) {
   OpCost cost = CostOf(*x);
   work.flops += cost.flops;
   work.transcendentals += cost.transcendentals;
+  if (x->opcode() == Opcode::kSine || x->opcode() == Opcode::kCosine || x->opcode() == Opcode::kTan)
+    work.periodic_functions += cost.transcendentals;
   work.other_ops += cost.other_ops;
   if (IsMatrixProduct(x)) work.matrix.push_back(MatrixOf(*x));
-  if (x->opcode() == Opcode::kSort || x->opcode() == Opcode::kTopK) {
-    work.sorts.push_back(SortWorkOf(*x));
-  }
+  if (IsSort(*x)) work.sorts.push_back(SortWorkOf(*x));
   if (x->opcode() == Opcode::kFft) work.transforms.push_back(FftWorkOf(*x));
   work.sequential_cycles += FactorisationCycles(*x);
   work.indexed_slices += IndexedSlices(*x);
@@ -183,6 +183,7 @@ MatrixWork MatrixOf(const Instruction& dot) {
         static_cast<double>(std::max(conv.feature_group_count, conv.batch_group_count));
     work.batch = groups;
     for (const WindowDim& dim : conv.window) work.window *= static_cast<double>(dim.size);
+    if (!conv.window.empty()) work.window_row = static_cast<double>(conv.window.back().size);
     double positions = 1;  // of the result
     for (int64_t dim : conv.output_spatial) positions *= size(dot.shape(), dim);
     // A kernel's gradient has a window as large as an image and a result of few positions: what it
@@ -316,6 +317,7 @@ KernelWork WorkOfFusion(const Instruction& fusion) {
       KernelWork inner = WorkOfFusion(*x);
       work.flops += inner.flops;
       work.transcendentals += inner.transcendentals;
+      work.periodic_functions += inner.periodic_functions;
       work.other_ops += inner.other_ops;
       work.matrix.insert(work.matrix.end(), inner.matrix.begin(), inner.matrix.end());
       work.sorts.insert(work.sorts.end(), inner.sorts.begin(), inner.sorts.end());

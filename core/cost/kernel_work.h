@@ -23,9 +23,10 @@ struct MatrixWork {
   DType dtype = DType::kF32;  // of the operands as they come from memory, the wider of both
   Precision precision = Precision::kDefault;
   std::string_view algorithm;  // "dot_bf16_bf16_f32_x3"; empty: unset
-  // For convolutions only: positions of the window, features of the input (0: no convolution, or
-  // the gradient of a kernel, of which nothing is padded), and bytes of the input and the output.
-  double window = 1, input_features = 0, input_bytes = 0, output_bytes = 0;
+  // For convolutions only: positions of the window and of a row of it, features of the input (0: no
+  // convolution, or the gradient of a kernel, of which nothing is padded), and bytes of the input
+  // and the output.
+  double window = 1, window_row = 1, input_features = 0, input_bytes = 0, output_bytes = 0;
 };
 
 struct KernelWork {
@@ -33,13 +34,14 @@ struct KernelWork {
   const Instruction* main = nullptr;  // whose opcode and source line stand for the kernel
   double flops = 0;                   // FLOPs of all units
   double transcendentals = 0;         // number of operations; not among `flops`
+  double periodic_functions = 0;      // of these, sines, cosines and tangents
   double other_ops = 0;               // of OpCost: not among `flops` either
   double bytes = 0;                   // read from and written to memory
   std::vector<MatrixWork> matrix;     // its products; their flops are among `flops`
   std::vector<SortWork> sorts;
   std::vector<FftWork> transforms;
   double sequential_cycles = 0;  // of FactorisationCycles
-  double indexed_slices = 0;  // that its gathers and scatters move
+  double indexed_slices = 0;     // that its gathers and scatters move
   // FLOPs by which an attention kernel computes its scores again: not among `flops`, unlike
   // StepNode::recompute_flops.
   double recomputed_flops = 0;

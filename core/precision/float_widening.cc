@@ -72,7 +72,7 @@ class FloatWidener {
 
   static bool IsUnknownCall(const Instruction& x) {
     const std::string_view target = x.attributes<CustomCallAttributes>().target;
-    return !IsIdentityCall(x) && !IsNarrowLapack(target) && target != "TopK";
+    return !IsIdentityCall(x) && !IsNarrowLapack(target) && target != kTopKTarget;
   }
 
   // Is x about the bits of its type, or are its values others in another one?

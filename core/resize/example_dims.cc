@@ -201,7 +201,7 @@ class ExampleSearch {
 
   void VisitCustomCall(const Instruction* x) {
     if (IsRegionMarker(*x)) return VisitResized(x);
-    if (IsCustomCallTo(*x, "TopK")) {
+    if (IsCustomCallTo(*x, kTopKTarget)) {
       const int64_t leading = x->operand(0)->shape()->rank() - 1;
       for (int64_t leaf = 0; leaf < x->shape()->leaf_count(); ++leaf) {
         for (int64_t d = 0; d < leading; ++d) {

@@ -83,7 +83,7 @@ KernelOrError MakeCustomCall(const Instruction& instruction) {
   const std::string_view target = instruction.attributes<CustomCallAttributes>().target;
   if (IsIdentityCall(instruction)) return MakeIdentity(instruction);
   if (target == kAllocateBufferTarget) return MakeAllocation(instruction);
-  if (target == "TopK") return MakeTopK(instruction);
+  if (target == kTopKTarget) return MakeTopK(instruction);
   if (IsLapackTarget(target)) return MakeLapackCall(instruction);
   const std::string message =
       "custom-call to \"" + std::string(target) + "\", whose code is not in the module";

@@ -144,7 +144,7 @@ Expected<void> GradCustomCall(Instruction* x, Adjoints adjoints, ReverseScope& s
     scope.Add(x->operand(0), marked);
     return {};
   }
-  if (target == "TopK") return GradTopK(x, adjoints, scope);
+  if (target == kTopKTarget) return GradTopK(x, adjoints, scope);
   if (target.starts_with("lapack_")) return GradLapackCall(x, adjoints, scope);
   Diagnostic error = scope.ErrorAt(
       x, "E-GRAD-003",

@@ -346,7 +346,7 @@ RuleResult CustomCall(PartitionContext& rule) {
   if (call.target == kEnterManualTarget) return EnterManual(rule);
   if (call.target == kLeaveManualTarget) return LeaveManual(rule);
   if (IsDimwiseCall(rule.source())) return Dimwise(rule);
-  if (call.target == "TopK") return TopK(rule);
+  if (call.target == kTopKTarget) return TopK(rule);
   if (call.target == kPythonPartitionedTarget) return ByOwnRule(rule);
   if (const int64_t batch = BatchDimsOf(rule.source()); batch > 0) return OnBatch(rule, batch);
   return rule.Default();

@@ -250,7 +250,7 @@ Expected<void> CheckCustomCalls(const Module& module) {
   for (const Computation* computation : module.computations()) {
     for (const Instruction* x : computation->instructions()) {
       if (x->opcode() != Opcode::kCustomCall || IsIdentityCall(*x) || IsDimwiseCall(*x)) continue;
-      if (IsCustomCallTo(*x, "TopK") || BatchDimsOf(*x) > 0) continue;
+      if (IsCustomCallTo(*x, kTopKTarget) || BatchDimsOf(*x) > 0) continue;
       if (std::ranges::none_of(x->operands(), is_cut)) continue;
       Diagnostic error = module.ErrorAt(
           x, "E-PIPELINE-011",

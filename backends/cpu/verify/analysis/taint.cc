@@ -1,6 +1,7 @@
 #include "backends/cpu/verify/analysis/taint.h"
 
 #include "ir/computation.h"
+#include "ir/custom_call.h"
 #include "ir/op_traits.h"
 
 namespace gshard::cpu {
@@ -20,7 +21,7 @@ bool IsDiscreteChoice(const Instruction& x) {
     case Opcode::kReduceWindow:
       return x.shape()->IsTuple() && floats();
     case Opcode::kCustomCall:
-      return x.attributes<CustomCallAttributes>().target == "TopK";
+      return x.attributes<CustomCallAttributes>().target == kTopKTarget;
     default:  // chooses nothing
       return false;
   }
