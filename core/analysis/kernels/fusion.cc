@@ -386,8 +386,7 @@ class FusionBuilder {
   const Values& OtherSources(int32_t kernel, const Instruction* x) {
     int left = 31;  // values that are looked at
     Values &sources = source_values_, &pending = open_values_;
-    sources.clear(), pending.clear();
-    seen_[model_.Index(x)] = ++search_;
+    sources.clear(), pending.clear(), seen_[model_.Index(x)] = ++search_;
     const auto visit = [&](const Instruction* operand) {
       const bool is_large = operand->shape()->IsArray() && operand->shape()->rank() > 0 &&
                             8 * operand->shape()->byte_size() > x->shape()->byte_size();
