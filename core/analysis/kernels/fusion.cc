@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <span>
 #include <unordered_map>
+#include <utility>
 
 #include "core/analysis/attention/dependence_tree.h"
 #include "core/analysis/kernels/aliases.h"
@@ -327,7 +328,7 @@ class FusionBuilder {
   }
 
   // Does each kernel compute x, rather than that one writes it and all read it?
-  bool IsWorthCopying(const Instruction* x, Role role, KernelList kernels) const {
+  bool IsWorthCopying(const Instruction* x, Role role, KernelList kernels) {
     if (role == Role::kCheap) return true;
     if (!options_.copies_values || role == Role::kDot || role == Role::kReduce) return false;
     if (!chains_ || role != Role::kElementwise) return ReadsNoMore(x, role);
@@ -345,7 +346,7 @@ class FusionBuilder {
   // A kernel takes the longer of its bytes and its work on vectors. What follows of the matrix unit
   // does not count. Chains start up to six operations late, beside loads and stores; what a product
   // reads is packed, in two more of 32 bits.
-  CopyCost CostOfCopies(const Instruction* x, const CopiedChain& chain, KernelList kernels) const {
+  CopyCost CostOfCopies(const Instruction* x, const CopiedChain& chain, KernelList kernels) {
     const auto written =
         static_cast<double>((IsRounding(x) ? x->operand(0) : x)->shape()->byte_size());
     const auto work = [&](double operations) {
@@ -382,16 +383,15 @@ class FusionBuilder {
 
   // The arrays that the kernel reads beside x, if it computes all that it can: what the elementwise
   // chains behind its members start at, as far as they are looked at. Valid until the next call.
-  const Values& OtherSources(int32_t kernel, const Instruction* x) const {
-    constexpr size_t kMax = 32;
-    Values &sources = source_values_, &pending = open_values_, &seen = seen_values_;
-    sources.clear(), pending.clear(), seen.assign(1, x);
+  const Values& OtherSources(int32_t kernel, const Instruction* x) {
+    int left = 31;  // values that are looked at
+    Values &sources = source_values_, &pending = open_values_;
+    sources.clear(), pending.clear(), seen_[model_.Index(x)] = ++search_;
     const auto visit = [&](const Instruction* operand) {
       const bool is_large = operand->shape()->IsArray() && operand->shape()->rank() > 0 &&
                             8 * operand->shape()->byte_size() > x->shape()->byte_size();
-      if (!is_large || std::ranges::find(seen, operand) != seen.end()) return;
-      seen.push_back(operand);
-      pending.push_back(operand);
+      if (!is_large || std::exchange(seen_[model_.Index(operand)], search_) == search_) return;
+      pending.push_back(operand), --left;
     };
     const FusionKernel& draft = drafts_[static_cast<size_t>(kernel)].kernel;
     for (const auto* list : {&draft.members, &draft.copies}) {
@@ -402,7 +402,7 @@ class FusionBuilder {
         }
       }
     }
-    while (!pending.empty() && seen.size() < kMax) {
+    while (!pending.empty() && left > 0) {
       const Instruction* value = pending.back();
       pending.pop_back();
       const bool is_chain = IsAlias(value) || RoleHere(value) == Role::kElementwise ||
@@ -730,7 +730,7 @@ class FusionBuilder {
   FusionModel& model_;
   std::vector<size_t> places_;     // in the computation, by index
   std::vector<KernelKind> kinds_;  // by index
-  std::vector<int> seen_;          // by index: the last search of Needs that came by
+  std::vector<int> seen_;          // by index: the last search that came by
   int search_ = 0;
   size_t visited_in_all_ = 0;  // by searches
   std::optional<DependenceTree> tree_;

@@ -6,6 +6,15 @@
 #include <numeric>
 
 namespace gshard {
+namespace {
+
+// Of more pieces no list by address is kept: each new one would take too long to put in.
+constexpr size_t kMaxOrdered = 4096;
+// A piece of the list is passed in this part of the time that one takes to find in the tree and
+// to sort.
+constexpr size_t kPassesPerSorted = 16;
+
+}  // namespace
 
 FastMemory::FastMemory(size_t steps, int64_t capacity) : capacity_(capacity) {
   while (size_ < steps) size_ *= 2;
@@ -18,6 +27,10 @@ FastMemory::FastMemory(size_t steps, int64_t capacity) : capacity_(capacity) {
 void FastMemory::Add(const Piece& piece) {
   const auto number = static_cast<uint32_t>(pieces_.size());
   pieces_.push_back(piece);
+  if (number < kMaxOrdered) {
+    by_address_.insert(std::ranges::upper_bound(by_address_, piece.address, {}, &Piece::address),
+                       piece);
+  }
   AddTo(1, {0, static_cast<uint32_t>(size_ - 1)}, piece, number);
   end_address_ = std::max(end_address_, piece.address + piece.bytes);
 }
@@ -54,27 +67,45 @@ uint32_t FastMemory::FirstFull(StepSpan steps, int64_t bytes) const {
   return FirstAbove(capacity_ - bytes, 1, {0, static_cast<uint32_t>(size_ - 1)}, steps);
 }
 
-void FastMemory::Collect(size_t node, StepSpan of_node, StepSpan steps) const {
-  if (most_[node] == 0 || steps.first > of_node.last || steps.last < of_node.first) return;
+bool FastMemory::Collect(size_t node, StepSpan of_node, StepSpan steps, size_t most) const {
+  if (most_[node] == 0 || steps.first > of_node.last || steps.last < of_node.first) return true;
   for (uint32_t at = covering_[node]; at != kNone; at = covers_[at].next) {
+    if (beside_.size() == most) return false;
     const Piece& piece = pieces_[covers_[at].piece];
     beside_.emplace_back(piece.address, piece.address + piece.bytes);
   }
-  if (below_[node] == 0) return;
+  if (below_[node] == 0) return true;
   const uint32_t middle = of_node.first + (of_node.last - of_node.first) / 2;
-  Collect(2 * node, {of_node.first, middle}, steps);
-  Collect(2 * node + 1, {middle + 1, of_node.last}, steps);
+  return Collect(2 * node, {of_node.first, middle}, steps, most) &&
+         Collect(2 * node + 1, {middle + 1, of_node.last}, steps, most);
 }
 
 int64_t FastMemory::FreeAddress(std::span<const StepSpan> steps, int64_t bytes) const {
   const StepSpan all = {0, static_cast<uint32_t>(size_ - 1)};
+  const bool is_ordered = by_address_.size() == pieces_.size();
+  const size_t few = is_ordered ? pieces_.size() / kPassesPerSorted : SIZE_MAX;
   beside_.clear();
-  for (const StepSpan& span : steps) Collect(1, all, span);
-  std::sort(beside_.begin(), beside_.end());
+  const bool are_few =
+      std::ranges::all_of(steps, [&](const StepSpan& span) { return Collect(1, all, span, few); });
   int64_t address = 0;
-  for (const auto& [begin, end] : beside_) {
-    if (begin - address >= bytes) break;
+  // Takes pieces in the order of their addresses; true once there is room below one.
+  const auto has_room = [&](int64_t begin, int64_t end) {
+    if (begin - address >= bytes) return true;
     address = std::max(address, end);
+    return false;
+  };
+  if (are_few) {
+    std::sort(beside_.begin(), beside_.end());
+    for (const auto& [begin, end] : beside_) {
+      if (has_room(begin, end)) break;
+    }
+  } else {
+    for (const Piece& piece : by_address_) {
+      const bool is_beside = std::ranges::any_of(steps, [&](const StepSpan& span) {
+        return piece.steps.first <= span.last && span.first <= piece.steps.last;
+      });
+      if (is_beside && has_room(piece.address, piece.address + piece.bytes)) break;
+    }
   }
   return address + bytes <= capacity_ ? address : -1;
 }

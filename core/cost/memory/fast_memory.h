@@ -69,14 +69,15 @@ class FastMemory {
   uint32_t FirstAbove(int64_t most, size_t node, StepSpan of_node, StepSpan steps) const;
   // The first of these steps without room for so many bytes.
   uint32_t FirstFull(StepSpan steps, int64_t bytes) const;
-  // Adds the pieces in these steps to beside_.
-  void Collect(size_t node, StepSpan of_node, StepSpan steps) const;
+  // Adds the pieces in these steps to beside_; false: it has `most`, and there are more.
+  bool Collect(size_t node, StepSpan of_node, StepSpan steps, size_t most) const;
   std::vector<FastUse> PlaceWhole(const FastMemoryValue& value);
   // The lowest address that is free in all these steps, each of which has room, or -1.
   int64_t FreeAddress(std::span<const StepSpan> steps, int64_t bytes) const;
 
   int64_t capacity_ = 0, end_address_ = 0;
   std::vector<Piece> pieces_;
+  std::vector<Piece> by_address_;  // the same, the lowest first, unless there are many
   // A tree over the steps. Per node: the most bytes of its steps without what its parents add,
   // what it adds to all its steps, the pieces that it has in full, and how many those below it
   // have.

@@ -1,11 +1,14 @@
 // Addresses in fast memory, and what peaks are without what lies there.
 #include "core/cost/memory/fast_memory.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
+#include <vector>
 
 #include "core/cost/memory/peak_memory.h"
 #include "tests/unit/core/propagation/propagated.h"
+#include "tests/unit/random.h"
 
 namespace gshard {
 namespace {
@@ -56,6 +59,44 @@ TEST_CASE("Those come first that kernels move most bytes of", "[cost][memory]") 
   CHECK(PlaceBestFirst(memory, values) == std::vector<std::vector<FastUse>>{{FastUse::kElsewhere},
                                                                             {FastUse::kStays},
                                                                             {FastUse::kStays}});
+}
+
+TEST_CASE("A value gets the lowest free address among few and many others", "[cost][memory]") {
+  constexpr uint32_t kSteps = 128;
+  constexpr int64_t kCapacity = 400;
+  struct Placed {
+    StepSpan steps;
+    int64_t begin, end;
+  };
+  FastMemory memory(kSteps, kCapacity);
+  std::vector<Placed> placed;
+  int64_t end = 0;
+  Random random(9);
+  for (int i = 0; i < 600; ++i) {
+    // Long and short lives: of the first most others are neighbours, of the second a few.
+    const auto first = static_cast<uint32_t>(random.Below(kSteps));
+    const auto length = static_cast<uint32_t>(random.Below(i % 3 == 0 ? kSteps : 4));
+    const StepSpan steps = {first, std::min(first + length, kSteps - 1)};
+    const auto bytes = static_cast<int64_t>(1 + random.Below(20));
+    // The lowest address at which no other is in the way.
+    int64_t address = 0;
+    for (bool is_free = false; !is_free;) {
+      is_free = true;
+      for (const Placed& other : placed) {
+        const bool is_beside = other.steps.first <= steps.last && steps.first <= other.steps.last;
+        if (!is_beside || other.end <= address || address + bytes <= other.begin) continue;
+        address = other.end;
+        is_free = false;
+      }
+    }
+    const bool fits = address + bytes <= kCapacity;
+    CHECK(PlacesOf(memory, {{steps}, bytes, 0}) == (fits ? "s" : "-"));
+    if (fits) placed.push_back({steps, address, address + bytes});
+    if (fits) end = std::max(end, address + bytes);
+    CHECK(memory.EndAddress() == end);
+  }
+  CHECK(placed.size() > 200);
+  CHECK(placed.size() < 600);
 }
 
 // The peak in arrays of 4 KiB, with room for so many in fast memory.
