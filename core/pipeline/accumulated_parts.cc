@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "core/pipeline/plan/clone.h"
 #include "core/resize/example_dims.h"
 #include "core/resize/resize_batch.h"
+#include "core/transforms/algebraic_simplifier.h"
 #include "core/transforms/forward_tuple_elements.h"
 #include "core/transforms/loop_parts.h"
 #include "fmt/format.h"
@@ -246,6 +248,72 @@ class PartLoop {
   std::unordered_map<const Instruction*, int64_t> adds_;  // with the place of the sum
 };
 
+// Numbers that a part's examples alone decide and that the part's model needs, such as how many of
+// its words are not masked: a mean over them is no sum over examples.
+class PartStatistics {
+ public:
+  // `needed`: of the body, in its order. `is_of_examples`: of an element of the loop's state.
+  PartStatistics(const PartLoop& parts, const std::vector<Instruction*>& needed,
+                 const std::function<bool(int64_t)>& is_of_examples) {
+    std::unordered_set<const Instruction*> free;
+    for (const Instruction* x : parts.body().instructions()) {
+      if (parts.IsCounter(x)) {
+        free.insert(x);
+      } else if (const std::optional<int64_t> element = parts.StateElement(x)) {
+        if (parts.kind(*element) == PartLoop::Kind::kKept && is_of_examples(*element)) {
+          whole_.insert(x);
+        }
+      } else if (x->opcode() != Opcode::kParameter) {
+        Classify(parts, x, free);
+      }
+    }
+    for (const Instruction* x : needed) {
+      int64_t total = 0;
+      if (of_examples_.contains(x) || parts.AddsToSum(x, total)) continue;
+      for (const Instruction* operand : x->operands()) {
+        const bool is_number = of_examples_.contains(operand) && operand->shape()->IsArray() &&
+                               operand->shape()->rank() == 0;
+        if (is_number && std::ranges::find(numbers_, operand) == numbers_.end()) {
+          numbers_.push_back(operand);
+        }
+      }
+    }
+    std::unordered_set<const Instruction*> used(numbers_.begin(), numbers_.end());
+    const auto list = parts.body().instructions();
+    for (size_t k = list.size(); k-- > 0;) {
+      if (!used.contains(list[k])) continue;
+      behind_.insert(behind_.begin(), list[k]);
+      if (parts.StateElement(list[k])) continue;
+      used.insert(list[k]->operands().begin(), list[k]->operands().end());
+    }
+  }
+
+  // Does a value follow from the part's examples, and from nothing that is learned?
+  bool IsOfExamples(const Instruction* x) const { return of_examples_.contains(x); }
+  const std::vector<const Instruction*>& numbers() const { return numbers_; }
+  // What they follow from, in the body's order.
+  const std::vector<Instruction*>& behind() const { return behind_; }
+
+ private:
+  void Classify(const PartLoop& parts, const Instruction* x,
+                std::unordered_set<const Instruction*>& free) {
+    if (parts.TakesPart(x)) {
+      if (whole_.contains(x->operand(0))) of_examples_.insert(x);
+      return;
+    }
+    bool any = false;
+    for (const Instruction* operand : x->operands()) {
+      any = any || of_examples_.contains(operand);
+      if (!of_examples_.contains(operand) && !free.contains(operand)) return;
+    }
+    any ? of_examples_.insert(x) : free.insert(x);
+  }
+
+  std::unordered_set<const Instruction*> whole_, of_examples_;
+  std::vector<const Instruction*> numbers_;
+  std::vector<Instruction*> behind_;
+};
+
 class PartMerger {
  public:
   PartMerger(Module& module, const BatchDims& batch)
@@ -418,6 +486,10 @@ class PartMerger {
     const Computation& body = parts.body();
     std::unordered_map<const Instruction*, Instruction*> inner;
     const std::map<int64_t, Chain> chains = ChainsOf(loop, parts);
+    const PartStatistics statistics(
+        parts, needed, [&](int64_t element) { return IsOfExamples(init->operand(element)); });
+    const std::unordered_map<const Instruction*, Instruction*> numbers =
+        NumbersOf(loop, parts, statistics);
     for (Instruction* x : needed) {
       if (parts.IsCounter(x)) {
         inner[x] = NumberOf(parts, x);
@@ -434,13 +506,19 @@ class PartMerger {
         continue;
       }
       std::vector<Instruction*> operands;
-      for (Instruction* operand : x->operands()) operands.push_back(inner.at(operand));
       int64_t total = 0;
-      if (parts.AddsToSum(x, total)) {
+      const bool adds = parts.AddsToSum(x, total);
+      for (Instruction* operand : x->operands()) {
+        const bool has_own = !adds && !statistics.IsOfExamples(x) && numbers.contains(operand);
+        operands.push_back(has_own ? numbers.at(operand) : inner.at(operand));
+      }
+      if (adds) {
         Instruction*& term = operands[static_cast<size_t>(1 - total)];
         term = Marked(term);
       }
-      inner[x] = CloneInto(module_, entry_, x, operands, /*take_name=*/true);
+      const bool scales = IsScaledSum(x) && operands[1] != inner.at(x->operand(1));
+      inner[x] = scales ? SumOfScaled(x, inner.at(x->operand(0)->operand(0)), operands[1])
+                        : CloneInto(module_, entry_, x, operands, /*take_name=*/true);
     }
     Results& results = results_[loop];
     for (int64_t i = 0; i < body.root()->operand_count(); ++i) {
@@ -453,6 +531,60 @@ class PartMerger {
       results.stacked.push_back(
           kind == PartLoop::Kind::kStack ? Marked(inner.at(parts.StackedRow(i))) : nullptr);
     }
+  }
+
+  // A sum times, or divided by, a number that each part has of its own.
+  static bool IsScaledSum(const Instruction* x) {
+    if (x->opcode() != Opcode::kDivide && x->opcode() != Opcode::kMultiply) return false;
+    const Instruction* sum = x->operand(0);
+    return sum->opcode() == Opcode::kReduce && sum->operand_count() == 2 &&
+           sum->shape()->rank() == 0 && CombinerOf(sum->called(0)) == Opcode::kAdd &&
+           IsFilledWith(sum->operand(1), 0.0);
+  }
+
+  // The sum of the scaled terms in its place: each term has the number of its part.
+  Instruction* SumOfScaled(const Instruction* x, Instruction* terms, Instruction* number) {
+    builder_->set_origin(x);
+    Instruction* scaled = builder_->Binary(
+        x->opcode(), terms, builder_->BroadcastScalar(number, terms->shape()->dims()));
+    Instruction* sum = x->operand(0);
+    Instruction* const operands[] = {scaled, builder_->Scalar(x->shape()->dtype(), 0.0)};
+    Instruction* result = CloneInto(module_, entry_, sum, operands, /*take_name=*/false);
+    builder_->set_origin(nullptr);
+    return result;
+  }
+
+  // By statistic of a part's examples: what stands for it, the values of all parts in one array.
+  // They are computed part by part, before the loop.
+  std::unordered_map<const Instruction*, Instruction*> NumbersOf(const Instruction* loop,
+                                                                 const PartLoop& parts,
+                                                                 const PartStatistics& statistics) {
+    const Instruction* init = loop->operand(0);
+    std::unordered_map<const Instruction*, std::vector<Instruction*>> of_parts;
+    for (int64_t part = 0; part < parts.parts() && !statistics.numbers().empty(); ++part) {
+      std::unordered_map<const Instruction*, Instruction*> inner;
+      for (Instruction* x : statistics.behind()) {
+        if (parts.IsCounter(x)) {
+          const auto [start, step] = parts.StartAndStep(x);
+          inner[x] = builder_->ScalarInt(x->shape()->dtype(), start + part * step);
+        } else if (const std::optional<int64_t> element = parts.StateElement(x)) {
+          inner[x] = value_.at(init->operand(*element));
+        } else {
+          std::vector<Instruction*> operands;
+          for (const Instruction* operand : x->operands()) operands.push_back(inner.at(operand));
+          inner[x] = CloneInto(module_, entry_, x, operands, /*take_name=*/false);
+        }
+      }
+      for (const Instruction* x : statistics.numbers()) {
+        const int64_t one[] = {1};
+        of_parts[x].push_back(builder_->Reshape(inner.at(x), one));
+      }
+    }
+    std::unordered_map<const Instruction*, Instruction*> numbers;
+    for (const Instruction* x : statistics.numbers()) {
+      numbers[x] = StandIn(x, {builder_->Concatenate(of_parts.at(x), 0), false});
+    }
+    return numbers;
   }
 
   // An element of kind kChain: what it is in each part, in one array, and after the last.

@@ -16,6 +16,7 @@
 #include "core/pipeline/plan/inner_sums.h"
 #include "core/pipeline/plan/phases.h"
 #include "core/pipeline/plan/shard_rows.h"
+#include "core/pipeline/rows/mixed_rows.h"
 #include "core/propagation/canonicalizer.h"
 #include "core/spmd/per_device_module.h"
 #include "core/transforms/collective_groups.h"
@@ -31,6 +32,7 @@
 #include "ir/metadata.h"
 #include "ir/op_traits.h"
 #include "ir/sharding_algebra.h"
+#include "ir/source_lines.h"
 #include "ir/traversal.h"
 
 namespace gshard::pipeline {
@@ -92,10 +94,29 @@ bool ContractsAsWeight(const Instruction* dot, const Instruction* x) {
           is_first_of(attributes.rhs_contracting, attributes.lhs_contracting));
 }
 
+// Is the vector `x` put along a later dim, as a bias along the features of each row?
+bool IsPutAlong(const Instruction* user, const Instruction* x) {
+  if (x->shape()->rank() != 1) return false;
+  if (user->opcode() == Opcode::kReshape) {
+    return user->shape()->rank() > 1 && user->shape()->dims().back() == x->shape()->dim(0);
+  }
+  return user->opcode() == Opcode::kBroadcast &&
+         user->attributes<DimensionsAttributes>().dimensions[0] > 0;
+}
+
+bool TakesRowsOf(const Instruction* gather, const Instruction* x) {
+  const auto& attributes = gather->attributes<GatherAttributes>();
+  return gather->operand(0) == x && gather->operand(1) != x &&
+         std::ranges::find(attributes.start_index_map, 0) != attributes.start_index_map.end();
+}
+
 // How loops and products take a parameter that the step leaves as it is.
 struct Use {
   int64_t depth = 0;  // of the loop that takes it row by row, 1 for the outermost; 0: none does
   bool is_weight = false;  // a product contracts its first dim as a weight's
+  bool trails = false;     // it is put along a later dim of something larger, as a bias is
+  bool is_table = false;   // a gather takes its rows by number
+  bool leads = false;      // none of these, somewhere
 };
 
 // Takes note of all uses of `x` within `depth` loops, its copies' included.
@@ -108,6 +129,11 @@ void NoteUses(const Instruction* x, int64_t depth, const Users& users, Use& use)
       if (is_row) use.depth = std::max(use.depth, depth);
     } else if (user->opcode() == Opcode::kDot) {
       use.is_weight = use.is_weight || ContractsAsWeight(user, x);
+      use.leads = true;
+    } else if (IsPutAlong(user, x)) {
+      use.trails = true;
+    } else if (user->opcode() == Opcode::kGather && TakesRowsOf(user, x)) {
+      use.is_table = true;
     } else if (user->opcode() == Opcode::kTuple) {
       for (const Instruction* loop : users.of(user)) {
         if (loop->opcode() != Opcode::kWhile) continue;
@@ -120,6 +146,8 @@ void NoteUses(const Instruction* x, int64_t depth, const Users& users, Use& use)
           if (user->operand(index) == x && stays) NoteUses(element, depth + 1, users, use);
         }
       }
+    } else {
+      use.leads = true;
     }
   }
 }
@@ -153,7 +181,8 @@ std::vector<Candidate> CandidatesByUse(const Module& module) {
     if (updates.parameters.count(x->attributes<ParameterAttributes>().number) != 0) continue;
     Use use;
     if (x->shape()->dim(0) != 1) NoteUses(x, 0, users, use);
-    use.is_weight = use.is_weight && IsFloat(x->shape()->dtype());
+    use.is_weight = (use.is_weight || (use.trails && !use.leads && !use.is_table)) &&
+                    IsFloat(x->shape()->dtype());
     candidates.push_back({x, use, std::min(use.depth, x->shape()->rank() - 1)});
   }
   // Each keeps those it holds for only if there are any.
@@ -164,6 +193,7 @@ std::vector<Candidate> CandidatesByUse(const Module& module) {
   keep([](const Candidate& x) { return x.parameter->shape()->element_count() != 1; });
   keep([](const Candidate& x) { return !IsKey(x.parameter); });
   keep([](const Candidate& x) { return !x.use.is_weight; });
+  keep([](const Candidate& x) { return !x.use.is_table || x.use.leads; });
   const bool has_integers = std::ranges::any_of(
       candidates, [](const Candidate& x) { return HoldsIntegers(x.parameter); });
   int64_t depth = INT64_MAX;
@@ -250,6 +280,7 @@ Expected<void> CheckCustomCalls(const Module& module) {
   for (const Computation* computation : module.computations()) {
     for (const Instruction* x : computation->instructions()) {
       if (x->opcode() != Opcode::kCustomCall || IsIdentityCall(*x) || IsDimwiseCall(*x)) continue;
+      if (IsWholeMark(*x)) continue;
       if (IsCustomCallTo(*x, "TopK") || BatchDimsOf(*x) > 0) continue;
       if (std::ranges::none_of(x->operands(), is_cut)) continue;
       Diagnostic error = module.ErrorAt(
@@ -312,6 +343,9 @@ Expected<void> Partition(Module& module, const BatchDims& batch, int64_t count,
     x->set_sharding(x->shape()->IsTuple()
                         ? context.TupleOf(LeafShardings(x->shape(), context.Replicated()))
                         : sharding);
+  }
+  if (split.makes_whole) {
+    MixedRows(module, batch.dimension, split.whole_sums).MakeWhole(module, count);
   }
   const std::string_view attributes = header.frontend_attributes;
   PassContext context_of_passes;
@@ -445,6 +479,7 @@ class NumberInput {
 
 // What a partitioned module still needs to be the program of one micro-batch.
 void Settle(Module& module) {
+  DropWholeMarks(module);
   MoveSumsOut(module);
   SumInWideTypes(module);
   for (Instruction* x : module.entry()->parameters()) x->set_sharding(nullptr);
@@ -561,9 +596,8 @@ void SumGatheredRows(Module& module, const BatchDims& batch, int64_t microbatche
 
 // M = 1: nothing is cut, but sums over the batch must be known. They are where they would be if
 // the batch were cut in two: one-member all-reduces mark them.
-Expected<void> MarkSums(Module& module, const BatchDims& batch) {
+Expected<void> MarkSums(Module& module, const BatchDims& batch, SplitProgram split) {
   std::unique_ptr<Module> halves = module.Clone();
-  SplitProgram split;
   if (auto done = Partition(*halves, batch, 2, ManualRegions(), split); !done) return done;
   Settle(*halves);
   SumGatheredRows(*halves, batch, 2, 1);
@@ -632,37 +666,106 @@ Expected<BatchDims> FindBatch(const Module& module, const PipelineOptions& optio
   return batch;
 }
 
-Expected<SplitProgram> SplitBatch(Module& module, const BatchDims& batch, int64_t microbatches,
-                                  int64_t shards, const ManualRegions& regions,
-                                  const std::function<Expected<void>()>& write_out) {
-  SplitProgram split;
-  split.shards = shards;
+namespace {
+
+// `split` has the shards; it is told the rest.
+Expected<void> SplitInto(SplitProgram& split, Module& module, const BatchDims& batch,
+                         int64_t microbatches, const ManualRegions& regions,
+                         const std::function<Expected<void>()>& write_out) {
   for (const Instruction* x : module.entry()->parameters()) {
     split.parameter_shapes.push_back(x->shape());
   }
   for (const Instruction* x : OutputsOf(*module.entry())) split.output_shapes.push_back(x->shape());
   if (microbatches == 1) {
-    if (auto done = MarkSums(module, batch); !done) return Fail(std::move(done.error()));
+    if (auto done = MarkSums(module, batch, split); !done) return done;
     for (const Shape* shape : split.output_shapes) {
       split.output_dimension.push_back(shape->IsArray() && shape->rank() > 0 ? 0 : -1);
     }
-    return split;
+    return {};
   }
-  if (auto done = Partition(module, batch, microbatches, regions, split); !done) {
-    return Fail(std::move(done.error()));
-  }
+  if (auto done = Partition(module, batch, microbatches, regions, split); !done) return done;
   if (write_out) {
     for (Instruction* x : module.entry()->parameters()) x->set_sharding(nullptr);
-    if (auto done = write_out(); !done) return Fail(std::move(done.error()));
+    if (auto done = write_out(); !done) return done;
     // Forward and backward loops, which recompute what checkpoints leave, have much in common.
     Canonicalize(module);
     MergeCommonSubexpressions(module);
   }
   Settle(module);
   SumGatheredRows(module, batch, microbatches, split.shards);
-  if (auto done = CheckMixing(module, batch); !done) return Fail(std::move(done.error()));
+  if (auto done = CheckMixing(module, batch); !done) return done;
   if (std::ranges::any_of(module.entry()->instructions(), ReadsNumber)) NumberInput(module).Run();
-  return split;
+  return {};
+}
+
+// Sums that return to the examples they are of: the names of what is summed.
+std::set<std::string> ReturningSums(const Module& module, const BatchDims& batch) {
+  std::set<std::string> names;
+  const Phases phases(module, batch);
+  for (const Instruction* x : module.entry()->instructions()) {
+    if (x->opcode() != Opcode::kAllReduce || phases.PhaseOf(x) != Phase::kMicrobatch) continue;
+    names.emplace(x->operand(0)->name());
+  }
+  return names;
+}
+
+// Do weights meet the examples of single micro-batches?
+bool IsSplit(const Module& module, const BatchDims& batch) {
+  const Phases phases(module, batch);
+  const auto is_weight = [&](const Instruction* x) {
+    return phases.UsesWeights(x) && !phases.Varies(x) && x->shape()->IsArray() &&
+           IsFloat(x->shape()->dtype());
+  };
+  return std::ranges::any_of(module.entry()->instructions(), [&](const Instruction* x) {
+    return phases.Varies(x) && x->opcode() != Opcode::kTuple &&
+           std::ranges::any_of(x->operands(), is_weight);
+  });
+}
+
+// What to do about `x`, which mixes rows that weights have met.
+void AddMixingHint(const Module& module, const Instruction& x, Diagnostic& error) {
+  const std::string line = SourceLines(module).TextOf(x);
+  const std::string hint = fmt::format(
+      "'{}' ({}{}{}) puts rows of other examples in the place of an example's own after weights "
+      "have met them. Before that it goes; so it does within each example: {}",
+      x.name(), OpcodeName(x.opcode()), line.empty() ? "" : ", ", line,
+      x.opcode() == Opcode::kSort ? "sort by jax.vmap over the batch, each example's tokens alone"
+                                  : "jax.vmap over the batch");
+  error.hint = error.hint.empty() ? hint : fmt::format("{}. {}", hint, error.hint);
+}
+
+}  // namespace
+
+Expected<SplitProgram> SplitBatch(Module& module, const BatchDims& batch, int64_t microbatches,
+                                  int64_t shards, const ManualRegions& regions,
+                                  const std::function<Expected<void>()>& write_out) {
+  const std::unique_ptr<Module> whole = regions.empty() ? module.Clone() : nullptr;
+  SplitProgram split;
+  split.shards = shards;
+  Expected<void> done = SplitInto(split, module, batch, microbatches, regions, write_out);
+  if (!done && (done.error().code != "E-PIPELINE-003" || !whole)) {
+    return Fail(std::move(done.error()));
+  }
+  if (!whole) return split;
+  SplitProgram other;
+  other.shards = shards;
+  other.makes_whole = true;
+  if (done) other.whole_sums = ReturningSums(module, batch);
+  if (!other.whole_sums.empty()) MergeCommonSubexpressions(*whole);
+  const MixedRows mixed(*whole, batch.dimension, other.whole_sums);
+  // Rows of a whole array are known by number only where the batch is cut once.
+  const bool is_right = done && IsSplit(module, batch) && other.whole_sums.empty() &&
+                        (shards == 1 || !mixed.CanBeWhole());
+  if (!is_right && mixed.CanBeWhole()) {
+    std::unique_ptr<Module> kept = done ? module.Clone() : nullptr;
+    module = std::move(*whole);
+    if (SplitInto(other, module, batch, microbatches, regions, write_out)) return other;
+    if (kept) module = std::move(*kept);
+  }
+  if (done) return split;
+  const Instruction* mixes = mixed.other();
+  if (mixes != nullptr) AddMixingHint(module, *mixes, done.error());
+  return Fail(std::move(done.error()));
 }
 
 bool SplitsInLoops(const Module& module, const BatchDims& batch, int64_t microbatches) {

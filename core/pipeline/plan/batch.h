@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -40,6 +41,9 @@ struct SplitProgram {
   std::vector<const Shape*> output_shapes;     // whole
   std::vector<int64_t> output_dimension;       // the dim that counts examples; -1: none
   int64_t shards = 1;                          // of the batch, each with micro-batches of its own
+  // What mixes rows is the whole batch's (core/pipeline/rows/mixed_rows.h), so are these sums.
+  bool makes_whole = false;
+  std::set<std::string> whole_sums;
 };
 
 // Turns `module` (flat, without shardings, its manual regions hidden) into the program of one

@@ -1,0 +1,79 @@
+// Rows of the batch that are mixed: mixup's `x[::-1]`, `x[perm]`, `jnp.roll(x, 1, 0)`; ranks and
+// deviations of what the model says of each example.
+//
+// A micro-batch cannot compute such an operation from its own rows. Two kinds need not be:
+//
+//   1. Of examples, integers and random keys alone. It is computed on the whole batch, before the
+//      micro-batches, and each of them takes its rows of what comes out:
+//        mixed = reverse(x), dimensions={0}                                     cut like x
+//        mixed = copy(whole(reverse(whole(x))))       the copy is cut, the others are not
+//   2. Of what weights have met, where nothing that follows meets weights again, as of metrics that
+//      a step returns. Rows of all examples are put together behind the micro-batches. No more of
+//      an example is put together so than its parameters have.
+//
+// `whole` is a custom call that is its operand, and that partitioning does not look into.
+#ifndef GSHARD_CORE_PIPELINE_ROWS_MIXED_ROWS_H_
+#define GSHARD_CORE_PIPELINE_ROWS_MIXED_ROWS_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "ir/module.h"
+#include "ir/traversal.h"
+
+namespace gshard::pipeline {
+
+bool IsWholeMark(const Instruction& x);
+// Takes the custom calls out.
+void DropWholeMarks(Module& module);
+
+class MixedRows {
+ public:
+  // `module`: calls inlined, without shardings. `dimension`: parameter of the entry -> its dim that
+  // counts examples. `sums`: names of reductions over the batch that are to be known behind the
+  // micro-batches if they are of the second kind.
+  MixedRows(const Module& module, const std::map<int64_t, int64_t>& dimension,
+            const std::set<std::string>& sums = {});
+
+  // Is there something of these kinds? Not of parts of the batch that do not come together to the
+  // whole of it again, or to numbers, before weights meet them, such as a batch that is joined with
+  // another one.
+  bool CanBeWhole() const { return any_ && !meets_weights_; }
+  // The first operation that mixes rows and is of neither kind; null: there is none.
+  const Instruction* other() const { return other_; }
+
+  // The calls, copies and shardings above, in the module that was looked at, or a copy of it, to be
+  // cut into `microbatches`. Propagation gives the other values theirs.
+  void MakeWhole(Module& module, int64_t microbatches) const;
+
+ private:
+  struct Rows {
+    int64_t dimension = -1;  // that counts examples; -1: none is known to
+    int64_t size = 0;        // of the dim, if it has the whole batch
+    bool is_learned = false, is_whole = false;
+    bool IsPart(const Shape* shape) const {
+      return dimension >= 0 && shape->IsArray() && shape->dim(dimension) != size;
+    }
+  };
+  const Rows& Of(const Instruction* x) const { return rows_[x->id()]; }
+  void FollowRows(const Instruction* x);
+  void FollowMixed(const Instruction* x, Rows& own) const;
+  void FollowRelated(const Instruction* x, Rows& own) const;
+  bool MixesOperand(const Instruction* x, int64_t i) const;
+  bool Mixes(const Instruction* x) const;
+  bool FindBehind(const Instruction* seed, const Users& users, int64_t most_bytes);
+  void FindWhole(const Instruction* x);
+
+  std::vector<Rows> rows_;                         // by id
+  std::unordered_set<const Instruction*> behind_;  // of the second kind, and what follows
+  bool any_ = false, meets_weights_ = false;
+  const Instruction* other_ = nullptr;
+};
+
+}  // namespace gshard::pipeline
+
+#endif  // GSHARD_CORE_PIPELINE_ROWS_MIXED_ROWS_H_
