@@ -269,10 +269,9 @@ class PartStatistics {
     }
     for (const Instruction* x : needed) {
       int64_t total = 0;
-      if (of_examples_.contains(x) || parts.AddsToSum(x, total)) continue;
+      if (parts.AddsToSum(x, total)) adds_.insert(x);
       for (const Instruction* operand : x->operands()) {
-        const bool is_number = of_examples_.contains(operand) && operand->shape()->IsArray() &&
-                               operand->shape()->rank() == 0;
+        const bool is_number = UsesOwn(x) && IsNumber(operand);
         if (is_number && std::ranges::find(numbers_, operand) == numbers_.end()) {
           numbers_.push_back(operand);
         }
@@ -288,8 +287,9 @@ class PartStatistics {
     }
   }
 
-  // Does a value follow from the part's examples, and from nothing that is learned?
-  bool IsOfExamples(const Instruction* x) const { return of_examples_.contains(x); }
+  // Does `x` need the numbers among its operands of each part by itself? Not what adds them up, or
+  // makes another of them.
+  bool UsesOwn(const Instruction* x) const { return !adds_.contains(x) && !IsNumber(x); }
   const std::vector<const Instruction*>& numbers() const { return numbers_; }
   // What they follow from, in the body's order.
   const std::vector<Instruction*>& behind() const { return behind_; }
@@ -309,7 +309,11 @@ class PartStatistics {
     any ? of_examples_.insert(x) : free.insert(x);
   }
 
-  std::unordered_set<const Instruction*> whole_, of_examples_;
+  bool IsNumber(const Instruction* x) const {
+    return of_examples_.contains(x) && x->shape()->IsArray() && x->shape()->rank() == 0;
+  }
+
+  std::unordered_set<const Instruction*> whole_, of_examples_, adds_;
   std::vector<const Instruction*> numbers_;
   std::vector<Instruction*> behind_;
 };
@@ -509,7 +513,7 @@ class PartMerger {
       int64_t total = 0;
       const bool adds = parts.AddsToSum(x, total);
       for (Instruction* operand : x->operands()) {
-        const bool has_own = !adds && !statistics.IsOfExamples(x) && numbers.contains(operand);
+        const bool has_own = statistics.UsesOwn(x) && numbers.contains(operand);
         operands.push_back(has_own ? numbers.at(operand) : inner.at(operand));
       }
       if (adds) {
@@ -717,7 +721,10 @@ class PartMerger {
           std::swap(order[0], order[1]);
           all = builder.Transpose(all, order);
         }
-        value[part] = builder.Reshape(all, dims);
+        Instruction* const given[] = {builder.Reshape(all, dims)};
+        CustomCallAttributes mark;
+        mark.target = kGivenMark;
+        value[part] = builder.Add(Opcode::kCustomCall, given, mark, given[0]->shape());
       }
     };
     for (Instruction* x : entry_->instructions()) {

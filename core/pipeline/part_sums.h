@@ -12,6 +12,8 @@ namespace gshard::pipeline {
 // The target of the custom call that marks what a part adds; followed by how many parts there are,
 // and a colon.
 inline constexpr std::string_view kPartMark = "gshard.dimwise:part";
+// What the parts are given from before the loop: sums over all examples in it are no part's own.
+inline constexpr std::string_view kGivenMark = "gshard.dimwise:given:";
 
 // Of the program of one micro-batch of a merged step: removes the marks, and multiplies what each
 // part adds of no examples, such as a decay of weights, by the number of parts. Errors:

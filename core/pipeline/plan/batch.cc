@@ -32,7 +32,6 @@
 #include "ir/metadata.h"
 #include "ir/op_traits.h"
 #include "ir/sharding_algebra.h"
-#include "ir/source_lines.h"
 #include "ir/traversal.h"
 
 namespace gshard::pipeline {
@@ -722,18 +721,6 @@ bool IsSplit(const Module& module, const BatchDims& batch) {
   });
 }
 
-// What to do about `x`, which mixes rows that weights have met.
-void AddMixingHint(const Module& module, const Instruction& x, Diagnostic& error) {
-  const std::string line = SourceLines(module).TextOf(x);
-  const std::string hint = fmt::format(
-      "'{}' ({}{}{}) puts rows of other examples in the place of an example's own after weights "
-      "have met them. Before that it goes; so it does within each example: {}",
-      x.name(), OpcodeName(x.opcode()), line.empty() ? "" : ", ", line,
-      x.opcode() == Opcode::kSort ? "sort by jax.vmap over the batch, each example's tokens alone"
-                                  : "jax.vmap over the batch");
-  error.hint = error.hint.empty() ? hint : fmt::format("{}. {}", hint, error.hint);
-}
-
 }  // namespace
 
 Expected<SplitProgram> SplitBatch(Module& module, const BatchDims& batch, int64_t microbatches,
@@ -747,25 +734,36 @@ Expected<SplitProgram> SplitBatch(Module& module, const BatchDims& batch, int64_
     return Fail(std::move(done.error()));
   }
   if (!whole) return split;
-  SplitProgram other;
-  other.shards = shards;
-  other.makes_whole = true;
-  if (done) other.whole_sums = ReturningSums(module, batch);
-  if (!other.whole_sums.empty()) MergeCommonSubexpressions(*whole);
-  const MixedRows mixed(*whole, batch.dimension, other.whole_sums);
-  // Rows of a whole array are known by number only where the batch is cut once.
-  const bool is_right = done && IsSplit(module, batch) && other.whole_sums.empty() &&
-                        (shards == 1 || !mixed.CanBeWhole());
-  if (!is_right && mixed.CanBeWhole()) {
-    std::unique_ptr<Module> kept = done ? module.Clone() : nullptr;
-    module = std::move(*whole);
-    if (SplitInto(other, module, batch, microbatches, regions, write_out)) return other;
-    if (kept) module = std::move(*kept);
+  bool is_split = done.has_value();
+  // A step that is split without whole rows may have sums that need them, and so may one with them.
+  for (bool first = true;; first = false) {
+    SplitProgram other;
+    other.shards = shards;
+    other.makes_whole = true;
+    if (is_split) other.whole_sums = ReturningSums(module, batch);
+    if (!other.whole_sums.empty()) MergeCommonSubexpressions(*whole);
+    const MixedRows mixed(*whole, batch.dimension, other.whole_sums);
+    // Rows of a whole array are known by number only where the batch is cut once.
+    const bool is_right = is_split && IsSplit(module, batch) && other.whole_sums.empty() &&
+                          (split.makes_whole || shards == 1 || !mixed.CanBeWhole());
+    bool is_better = false;
+    if (!is_right && mixed.CanBeWhole()) {
+      const std::unique_ptr<Module> kept = is_split ? module.Clone() : nullptr;
+      module = std::move(*whole->Clone());
+      is_better = SplitInto(other, module, batch, microbatches, regions, write_out).has_value();
+      if (is_better) split = other;
+      if (!is_better && kept) module = std::move(*kept);
+    }
+    is_split = is_split || is_better;
+    if (is_better && first && other.whole_sums.empty()) continue;
+    const Instruction* mixes = mixed.other();
+    const Instruction* part = mixed.OtherOf(other.whole_sums);
+    if (is_split && part != nullptr) return Fail(PartOfRows(module, *part));
+    if (is_split && shards > 1 && mixes != nullptr) return Fail(RowsOfShards(module, *mixes));
+    if (is_split) return split;
+    if (mixes != nullptr) AddMixingHint(module, *mixes, done.error());
+    return Fail(std::move(done.error()));
   }
-  if (done) return split;
-  const Instruction* mixes = mixed.other();
-  if (mixes != nullptr) AddMixingHint(module, *mixes, done.error());
-  return Fail(std::move(done.error()));
 }
 
 bool SplitsInLoops(const Module& module, const BatchDims& batch, int64_t microbatches) {

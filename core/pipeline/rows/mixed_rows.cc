@@ -6,10 +6,13 @@
 
 #include "core/op_dims/dim_relation.h"
 #include "core/transforms/rewriter.h"
+#include "fmt/format.h"
 #include "ir/custom_call.h"
 #include "ir/dims.h"
+#include "ir/dimwise_call.h"
 #include "ir/op_traits.h"
 #include "ir/sharding_algebra.h"
+#include "ir/source_lines.h"
 
 namespace gshard::pipeline {
 namespace {
@@ -37,15 +40,15 @@ bool TakesRows(const Instruction* x, int64_t d) {
          gather.slice_sizes[At(d)] != x->operand(0)->shape()->dim(d);
 }
 
+bool IsTopK(const Instruction* x) {
+  return x->opcode() == Opcode::kTopK || IsCustomCallTo(*x, "TopK");
+}
+
 // What meets weights, or may within what it runs.
 bool MayMeetWeights(const Instruction* x) {
   return x->opcode() == Opcode::kDot || x->opcode() == Opcode::kRaggedDot ||
-         x->opcode() == Opcode::kConvolution || x->opcode() == Opcode::kCustomCall ||
-         IsControlFlow(x->opcode());
-}
-
-bool IsTopK(const Instruction* x) {
-  return x->opcode() == Opcode::kTopK || IsCustomCallTo(*x, "TopK");
+         x->opcode() == Opcode::kConvolution || IsControlFlow(x->opcode()) ||
+         (x->opcode() == Opcode::kCustomCall && !IsDimwiseCall(*x) && !IsTopK(x));
 }
 
 bool IsResult(const Instruction* x) {
@@ -60,6 +63,36 @@ void DropWholeMarks(Module& module) {
   RewriteModule(module, [](Instruction* x, Rewriter&) -> Instruction* {
     return IsWholeMark(*x) ? x->operand(0) : x;
   });
+}
+
+Diagnostic PartOfRows(const Module& module, const Instruction& x) {
+  Diagnostic error = module.ErrorAt(
+      &x, "E-PIPELINE-003",
+      fmt::format("examples of all micro-batches need what '{}' ({}) takes of some of them",
+                  x.name(), OpcodeName(x.opcode())));
+  AddMixingHint(module, x, error);
+  return error;
+}
+
+Diagnostic RowsOfShards(const Module& module, const Instruction& x) {
+  Diagnostic error = module.ErrorAt(
+      &x, "E-PIPELINE-003",
+      fmt::format("'{}' ({}) takes examples by their numbers, and the batch is cut over devices "
+                  "besides",
+                  x.name(), OpcodeName(x.opcode())));
+  error.hint = "give what it takes to the step as a parameter of its own";
+  return error;
+}
+
+void AddMixingHint(const Module& module, const Instruction& x, Diagnostic& error) {
+  const std::string line = SourceLines(module).TextOf(x);
+  const std::string hint = fmt::format(
+      "'{}' ({}{}{}) puts rows of other examples in the place of an example's own after weights "
+      "have met them. Before that it goes; so it does within each example: {}",
+      x.name(), OpcodeName(x.opcode()), line.empty() ? "" : ", ", line,
+      x.opcode() == Opcode::kSort ? "sort by jax.vmap over the batch, each example's tokens alone"
+                                  : "jax.vmap over the batch");
+  error.hint = error.hint.empty() ? hint : fmt::format("{}. {}", hint, error.hint);
 }
 
 MixedRows::MixedRows(const Module& module, const std::map<int64_t, int64_t>& dimension,
@@ -89,11 +122,17 @@ MixedRows::MixedRows(const Module& module, const std::map<int64_t, int64_t>& dim
     if (!mixes && !sums.contains(std::string(x->name()))) continue;
     if (FindBehind(x, users, most_bytes)) {
       any_ = true;
-    } else if (mixes && other_ == nullptr) {
-      other_ = x;
+    } else if (mixes) {
+      others_.push_back(x);
     }
   }
   for (const Instruction* x : entry.instructions()) FindWhole(x);
+}
+
+const Instruction* MixedRows::OtherOf(const std::set<std::string>& sums) const {
+  const auto found = std::ranges::find_if(
+      others_, [&](const Instruction* x) { return sums.contains(std::string(x->name())); });
+  return found == others_.end() ? nullptr : *found;
 }
 
 bool MixedRows::MixesOperand(const Instruction* x, int64_t i) const {
@@ -119,6 +158,12 @@ bool MixedRows::MixesOperand(const Instruction* x, int64_t i) const {
       return x->attributes<SortAttributes>().dimension == d;
     case Opcode::kReduceWindow:
       return HasLongWindow(x, d);
+    case Opcode::kReduce:  // of several arrays at once, as argmax
+      return x->operand_count() > 2 &&
+             Contains(x->attributes<DimensionsAttributes>().dimensions, d);
+    case Opcode::kTopK:
+    case Opcode::kCustomCall:
+      return IsTopK(x) && d + 1 == x->operand(0)->shape()->rank();
     default:  // others leave rows where they are, or add them up
       return false;
   }
@@ -133,6 +178,7 @@ bool MixedRows::Mixes(const Instruction* x) const {
 
 // The dim of a result that counts its rows, and how many there are in a whole batch.
 void MixedRows::FollowMixed(const Instruction* x, Rows& own) const {
+  if (x->opcode() == Opcode::kReduce || IsTopK(x)) return;
   for (const Instruction* operand : x->operands()) {
     const Rows& from = Of(operand);
     if (from.dimension < 0) continue;
@@ -176,13 +222,10 @@ void MixedRows::FollowRows(const Instruction* x) {
   if (IsResult(x)) return;
   if (x->opcode() == Opcode::kGetTupleElement) {
     own = Of(x->operand(0));  // of a sort or the like; others have no rows
-  } else if (IsTopK(x)) {
-    const Rows& from = Of(x->operand(0));
-    if (from.dimension + 1 < x->operand(0)->shape()->rank()) {
-      own.dimension = from.dimension, own.size = from.size;
-    }
   } else if (Mixes(x)) {
     FollowMixed(x, own);
+  } else if (IsTopK(x)) {
+    own.dimension = Of(x->operand(0)).dimension, own.size = Of(x->operand(0)).size;
   } else {
     FollowRelated(x, own);
   }
@@ -225,12 +268,14 @@ void MixedRows::FindWhole(const Instruction* x) {
     own.is_whole = takes_tuple;
     return;
   }
-  const bool is_array = x->shape()->IsArray() || x->opcode() == Opcode::kSort;
+  const bool is_array = x->shape()->IsArray() || x->opcode() == Opcode::kSort ||
+                        x->opcode() == Opcode::kReduce || IsTopK(x);
   if ((takes_part || takes_tuple) && (own.is_learned || !is_array)) meets_weights_ = true;
   if (own.is_learned) return;
   const bool mixes = is_array && Mixes(x);
   own.is_whole = mixes || takes_part;
   any_ = any_ || mixes;
+  if (mixes && part_ == nullptr) part_ = x;
 }
 
 void MixedRows::MakeWhole(Module& module, int64_t microbatches) const {

@@ -22,6 +22,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "ir/diagnostic.h"
 #include "ir/module.h"
 #include "ir/traversal.h"
 
@@ -30,6 +31,14 @@ namespace gshard::pipeline {
 bool IsWholeMark(const Instruction& x);
 // Takes the custom calls out.
 void DropWholeMarks(Module& module);
+
+// E-PIPELINE-003 at `x`, which takes rows by their numbers: these are others where shards of the
+// batch have micro-batches of their own.
+Diagnostic RowsOfShards(const Module& module, const Instruction& x);
+// E-PIPELINE-003 at `x`, rows of some examples that all others need.
+Diagnostic PartOfRows(const Module& module, const Instruction& x);
+// Says in `error` what to do about `x`, which mixes rows that weights have met.
+void AddMixingHint(const Module& module, const Instruction& x, Diagnostic& error);
 
 class MixedRows {
  public:
@@ -44,7 +53,11 @@ class MixedRows {
   // another one.
   bool CanBeWhole() const { return any_ && !meets_weights_; }
   // The first operation that mixes rows and is of neither kind; null: there is none.
-  const Instruction* other() const { return other_; }
+  const Instruction* other() const {
+    return others_.empty() ? (meets_weights_ ? part_ : nullptr) : others_[0];
+  }
+  // The first of them whose name is one of `sums`: of its rows each micro-batch has a part.
+  const Instruction* OtherOf(const std::set<std::string>& sums) const;
 
   // The calls, copies and shardings above, in the module that was looked at, or a copy of it, to be
   // cut into `microbatches`. Propagation gives the other values theirs.
@@ -71,7 +84,8 @@ class MixedRows {
   std::vector<Rows> rows_;                         // by id
   std::unordered_set<const Instruction*> behind_;  // of the second kind, and what follows
   bool any_ = false, meets_weights_ = false;
-  const Instruction* other_ = nullptr;
+  std::vector<const Instruction*> others_;  // that weights have met
+  const Instruction* part_ = nullptr;       // the first of examples alone
 };
 
 }  // namespace gshard::pipeline
