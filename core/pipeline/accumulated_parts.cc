@@ -343,7 +343,11 @@ class PartMerger {
     CustomCallAttributes attributes;
     attributes.target = module_.arena().Copy(
         std::string_view(fmt::format("{}{}:", kPartMark, size_.to / size_.from)));
-    return builder_->Add(Opcode::kCustomCall, {&x, 1}, attributes, x->shape(), {}, "part_sum");
+    builder_->set_origin(x);
+    Instruction* made =
+        builder_->Add(Opcode::kCustomCall, {&x, 1}, attributes, x->shape(), {}, "part_sum");
+    builder_->set_origin(nullptr);
+    return made;
   }
 
   Instruction* PartOf(Instruction* whole, const Instruction* slice) {

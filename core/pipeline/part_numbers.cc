@@ -30,7 +30,22 @@ Instruction* ScaledTerms(const ScaledSumInputs& in, const Instruction* sum) {
       const bool adds_up = operands.size() == 2 && CombinerOf(sum->called(0)) == Opcode::kAdd &&
                            IsFilledWith(sum->operand(1), 0.0);
       if (!adds_up) return nullptr;
-      operands[0] = Scaled(in, operands[0]);
+      // The gradient of a bias is added up once more, without rows.
+      const Opcode before = sum->operand(0)->opcode();
+      const bool is_moved = before == Opcode::kReshape || before == Opcode::kReduce;
+      Instruction* deeper = is_moved ? ScaledTerms(in, sum->operand(0)) : nullptr;
+      operands[0] = deeper != nullptr ? deeper : Scaled(in, operands[0]);
+      break;
+    }
+    case Opcode::kMultiply:
+    case Opcode::kDivide: {
+      size_t i = 0;
+      Instruction* factor = ScaledTerms(in, sum->operand(0));
+      if (factor == nullptr && sum->opcode() == Opcode::kMultiply) {
+        factor = ScaledTerms(in, sum->operand(1)), i = 1;
+      }
+      if (factor == nullptr) return nullptr;
+      operands[i] = factor;
       break;
     }
     case Opcode::kAdd:
@@ -38,6 +53,7 @@ Instruction* ScaledTerms(const ScaledSumInputs& in, const Instruction* sum) {
     case Opcode::kTranspose:
     case Opcode::kReshape:
     case Opcode::kConvert:
+    case Opcode::kNegate:
       for (size_t i = 0; i < operands.size(); ++i) {
         operands[i] = ScaledTerms(in, sum->operand(static_cast<int64_t>(i)));
         if (operands[i] == nullptr) return nullptr;
