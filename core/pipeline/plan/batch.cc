@@ -344,7 +344,8 @@ Expected<void> Partition(Module& module, const BatchDims& batch, int64_t count,
                         : sharding);
   }
   if (split.makes_whole) {
-    MixedRows(module, batch.dimension, split.whole_sums).MakeWhole(module, count);
+    MixedRows(module, batch.dimension, count * split.shards, split.whole_sums)
+        .MakeWhole(module, count);
   }
   const std::string_view attributes = header.frontend_attributes;
   PassContext context_of_passes;
@@ -506,9 +507,11 @@ const Instruction* RunnerOf(const Module& module, const Computation* computation
   return nullptr;
 }
 
+// Of all micro-batches, not of some.
 bool CombinesOneArray(const Instruction* x) {
-  return x->opcode() == Opcode::kAllReduce && x->operand_count() == 1 &&
-         CombinerOf(x->called(0)).has_value();
+  if (x->opcode() != Opcode::kAllReduce || x->operand_count() != 1) return false;
+  const ReplicaGroups* groups = x->attributes<CollectiveAttributes>().replica_groups;
+  return CombinerOf(x->called(0)).has_value() && (groups == nullptr || groups->GroupCount() == 1);
 }
 
 Expected<void> CheckMixing(const Module& module, const BatchDims& batch) {
@@ -742,7 +745,8 @@ Expected<SplitProgram> SplitBatch(Module& module, const BatchDims& batch, int64_
     other.makes_whole = true;
     if (is_split) other.whole_sums = ReturningSums(module, batch);
     if (!other.whole_sums.empty()) MergeCommonSubexpressions(*whole);
-    const MixedRows mixed(*whole, batch.dimension, other.whole_sums);
+    const int64_t parts = std::max<int64_t>(microbatches, 2) * shards;  // see MarkSums
+    const MixedRows mixed(*whole, batch.dimension, parts, other.whole_sums);
     // Rows of a whole array are known by number only where the batch is cut once.
     const bool is_right = is_split && IsSplit(module, batch) && other.whole_sums.empty() &&
                           (split.makes_whole || shards == 1 || !mixed.CanBeWhole());

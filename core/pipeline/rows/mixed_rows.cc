@@ -86,6 +86,11 @@ Diagnostic RowsOfShards(const Module& module, const Instruction& x) {
 
 void AddMixingHint(const Module& module, const Instruction& x, Diagnostic& error) {
   const std::string line = SourceLines(module).TextOf(x);
+  if (x.opcode() == Opcode::kReshape) {
+    error.hint = fmt::format("'{}'{}{} makes groups of examples: --microbatches that divides them",
+                             x.name(), line.empty() ? "" : ", ", line);
+    return;
+  }
   const std::string hint = fmt::format(
       "'{}' ({}{}{}) puts rows of other examples in the place of an example's own after weights "
       "have met them. Before that it goes; so it does within each example: {}",
@@ -96,8 +101,8 @@ void AddMixingHint(const Module& module, const Instruction& x, Diagnostic& error
 }
 
 MixedRows::MixedRows(const Module& module, const std::map<int64_t, int64_t>& dimension,
-                     const std::set<std::string>& sums)
-    : rows_(module.instruction_limit()) {
+                     int64_t parts, const std::set<std::string>& sums)
+    : parts_(parts), rows_(module.instruction_limit()) {
   const Computation& entry = *module.entry();
   const Users users(entry);
   int64_t most_bytes = 0;
@@ -161,12 +166,25 @@ bool MixedRows::MixesOperand(const Instruction* x, int64_t i) const {
     case Opcode::kReduce:  // of several arrays at once, as argmax
       return x->operand_count() > 2 &&
              Contains(x->attributes<DimensionsAttributes>().dimensions, d);
+    case Opcode::kReshape:
+      return CutsGroups(x);
     case Opcode::kTopK:
     case Opcode::kCustomCall:
       return IsTopK(x) && d + 1 == x->operand(0)->shape()->rank();
     default:  // others leave rows where they are, or add them up
       return false;
   }
+}
+
+// Does a reshape make groups of examples that parts of the batch cut? Of 16 examples in 4 groups 8
+// parts have half a group each.
+bool MixedRows::CutsGroups(const Instruction* x) const {
+  const Rows& from = Of(x->operand(0));
+  if (from.dimension < 0 || from.IsPart(x->operand(0)->shape())) return false;
+  Rows own;
+  FollowRelated(x, own);
+  return own.dimension >= 0 && x->shape()->dim(own.dimension) < from.size &&
+         x->shape()->dim(own.dimension) % parts_ != 0;
 }
 
 bool MixedRows::Mixes(const Instruction* x) const {
@@ -179,6 +197,11 @@ bool MixedRows::Mixes(const Instruction* x) const {
 // The dim of a result that counts its rows, and how many there are in a whole batch.
 void MixedRows::FollowMixed(const Instruction* x, Rows& own) const {
   if (x->opcode() == Opcode::kReduce || IsTopK(x)) return;
+  if (x->opcode() == Opcode::kReshape) {  // groups are parts of the batch until they are rows again
+    FollowRelated(x, own);
+    own.size = Of(x->operand(0)).size;
+    return;
+  }
   for (const Instruction* operand : x->operands()) {
     const Rows& from = Of(operand);
     if (from.dimension < 0) continue;

@@ -43,9 +43,9 @@ void AddMixingHint(const Module& module, const Instruction& x, Diagnostic& error
 class MixedRows {
  public:
   // `module`: calls inlined, without shardings. `dimension`: parameter of the entry -> its dim that
-  // counts examples. `sums`: names of reductions over the batch that are to be known behind the
-  // micro-batches if they are of the second kind.
-  MixedRows(const Module& module, const std::map<int64_t, int64_t>& dimension,
+  // counts examples, in `parts` parts. `sums`: names of reductions over the batch that are to be
+  // known behind the micro-batches if they are of the second kind.
+  MixedRows(const Module& module, const std::map<int64_t, int64_t>& dimension, int64_t parts,
             const std::set<std::string>& sums = {});
 
   // Is there something of these kinds? Not of parts of the batch that do not come together to the
@@ -78,9 +78,11 @@ class MixedRows {
   void FollowRelated(const Instruction* x, Rows& own) const;
   bool MixesOperand(const Instruction* x, int64_t i) const;
   bool Mixes(const Instruction* x) const;
+  bool CutsGroups(const Instruction* x) const;
   bool FindBehind(const Instruction* seed, const Users& users, int64_t most_bytes);
   void FindWhole(const Instruction* x);
 
+  int64_t parts_;
   std::vector<Rows> rows_;                         // by id
   std::unordered_set<const Instruction*> behind_;  // of the second kind, and what follows
   bool any_ = false, meets_weights_ = false;
