@@ -765,7 +765,7 @@ Expected<SplitProgram> SplitBatch(Module& module, const BatchDims& batch, int64_
     if (is_split && part != nullptr) return Fail(PartOfRows(module, *part));
     if (is_split && shards > 1 && mixes != nullptr) return Fail(RowsOfShards(module, *mixes));
     if (is_split) return split;
-    if (mixes != nullptr) AddMixingHint(module, *mixes, done.error());
+    if (mixes != nullptr) AddMixingHint(module, *mixes, mixed.IsLearned(mixes), done.error());
     return Fail(std::move(done.error()));
   }
 }

@@ -70,7 +70,7 @@ Diagnostic PartOfRows(const Module& module, const Instruction& x) {
       &x, "E-PIPELINE-003",
       fmt::format("examples of all micro-batches need what '{}' ({}) takes of some of them",
                   x.name(), OpcodeName(x.opcode())));
-  AddMixingHint(module, x, error);
+  AddMixingHint(module, x, /*is_learned=*/true, error);
   return error;
 }
 
@@ -84,11 +84,18 @@ Diagnostic RowsOfShards(const Module& module, const Instruction& x) {
   return error;
 }
 
-void AddMixingHint(const Module& module, const Instruction& x, Diagnostic& error) {
+void AddMixingHint(const Module& module, const Instruction& x, bool is_learned, Diagnostic& error) {
   const std::string line = SourceLines(module).TextOf(x);
   if (x.opcode() == Opcode::kReshape) {
     error.hint = fmt::format("'{}'{}{} makes groups of examples: --microbatches that divides them",
                              x.name(), line.empty() ? "" : ", ", line);
+    return;
+  }
+  if (!is_learned) {
+    error.hint = fmt::format(
+        "'{}' ({}) takes some of the examples: give them to the step as a "
+        "parameter of their own",
+        x.name(), OpcodeName(x.opcode()));
     return;
   }
   const std::string hint = fmt::format(

@@ -37,8 +37,8 @@ void DropWholeMarks(Module& module);
 Diagnostic RowsOfShards(const Module& module, const Instruction& x);
 // E-PIPELINE-003 at `x`, rows of some examples that all others need.
 Diagnostic PartOfRows(const Module& module, const Instruction& x);
-// Says in `error` what to do about `x`, which mixes rows that weights have met.
-void AddMixingHint(const Module& module, const Instruction& x, Diagnostic& error);
+// Says in `error` what to do about `x`, which mixes rows, `is_learned`: that weights have met.
+void AddMixingHint(const Module& module, const Instruction& x, bool is_learned, Diagnostic& error);
 
 class MixedRows {
  public:
@@ -56,6 +56,7 @@ class MixedRows {
   const Instruction* other() const {
     return others_.empty() ? (meets_weights_ ? part_ : nullptr) : others_[0];
   }
+  bool IsLearned(const Instruction* x) const { return Of(x).is_learned; }
   // The first of them whose name is one of `sums`: of its rows each micro-batch has a part.
   const Instruction* OtherOf(const std::set<std::string>& sums) const;
 
