@@ -80,7 +80,10 @@ Diagnostic RowsOfShards(const Module& module, const Instruction& x) {
       fmt::format("'{}' ({}) takes examples by their numbers, and the batch is cut over devices "
                   "besides",
                   x.name(), OpcodeName(x.opcode())));
-  error.hint = "give what it takes to the step as a parameter of its own";
+  error.hint =
+      x.opcode() == Opcode::kReshape
+          ? "micro-batches times the devices that share the batch have to divide the groups"
+          : "give what it takes to the step as a parameter of its own";
   return error;
 }
 
@@ -102,8 +105,10 @@ void AddMixingHint(const Module& module, const Instruction& x, bool is_learned, 
       "'{}' ({}{}{}) puts rows of other examples in the place of an example's own after weights "
       "have met them. Before that it goes; so it does within each example: {}",
       x.name(), OpcodeName(x.opcode()), line.empty() ? "" : ", ", line,
-      x.opcode() == Opcode::kSort ? "sort by jax.vmap over the batch, each example's tokens alone"
-                                  : "jax.vmap over the batch");
+      x.opcode() == Opcode::kSort
+          ? "sort each example's tokens alone, by jax.vmap over the batch (of tokens by expert: or "
+            "multiply by the one-hot choice)"
+          : "jax.vmap over the batch");
   error.hint = error.hint.empty() ? hint : fmt::format("{}. {}", hint, error.hint);
 }
 
