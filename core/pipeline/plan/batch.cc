@@ -28,6 +28,7 @@
 #include "ir/attribute_names.h"
 #include "ir/builder.h"
 #include "ir/custom_call.h"
+#include "ir/dims.h"
 #include "ir/dimwise_call.h"
 #include "ir/metadata.h"
 #include "ir/op_traits.h"
@@ -78,19 +79,22 @@ Expected<std::map<int64_t, int64_t>> ByRules(const Module& module, const Pipelin
 }
 
 // Does the product contract the first dim of `x` with one that is not the other operand's first?
-// The gradient of a weight contracts examples with examples, first dims both.
+// The gradient of a weight contracts examples with examples, first dims both, or transposed ones.
 bool ContractsAsWeight(const Instruction* dot, const Instruction* x) {
   const auto& attributes = dot->attributes<DotAttributes>();
-  const auto is_first_of = [](std::span<const int64_t> own, std::span<const int64_t> other) {
+  const auto is_first_of = [&](std::span<const int64_t> own, std::span<const int64_t> other,
+                               const Instruction* by) {
+    const bool is_moved = by->opcode() == Opcode::kTranspose;
     for (size_t i = 0; i < own.size(); ++i) {
-      if (own[i] == 0 && other[i] != 0) return true;
+      const int64_t dim =
+          is_moved ? by->attributes<DimensionsAttributes>().dimensions[At(other[i])] : other[i];
+      if (own[i] == 0 && dim != 0) return true;
     }
     return false;
   };
-  return (dot->operand(0) == x &&
-          is_first_of(attributes.lhs_contracting, attributes.rhs_contracting)) ||
-         (dot->operand(1) == x &&
-          is_first_of(attributes.rhs_contracting, attributes.lhs_contracting));
+  const Dims left = attributes.lhs_contracting, right = attributes.rhs_contracting;
+  return (dot->operand(0) == x && is_first_of(left, right, dot->operand(1))) ||
+         (dot->operand(1) == x && is_first_of(right, left, dot->operand(0)));
 }
 
 // Is the vector `x` put along a later dim, as a bias along the features of each row?
@@ -104,9 +108,8 @@ bool IsPutAlong(const Instruction* user, const Instruction* x) {
 }
 
 bool TakesRowsOf(const Instruction* gather, const Instruction* x) {
-  const auto& attributes = gather->attributes<GatherAttributes>();
   return gather->operand(0) == x && gather->operand(1) != x &&
-         std::ranges::find(attributes.start_index_map, 0) != attributes.start_index_map.end();
+         Contains(gather->attributes<GatherAttributes>().start_index_map, 0);
 }
 
 // How loops and products take a parameter that the step leaves as it is.

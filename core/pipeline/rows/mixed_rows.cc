@@ -147,8 +147,23 @@ MixedRows::MixedRows(const Module& module, const std::map<int64_t, int64_t>& dim
 }
 
 const Instruction* MixedRows::OtherOf(const std::set<std::string>& sums) const {
-  const auto found = std::ranges::find_if(
-      others_, [&](const Instruction* x) { return sums.contains(std::string(x->name())); });
+  if (others_.empty() || sums.empty()) return nullptr;
+  const Users users(*others_[0]->parent());
+  // Rows that are taken by number may be added up at once.
+  const std::function<bool(const Instruction*)> ends = [&](const Instruction* x) {
+    if (sums.contains(std::string(x->name()))) return true;
+    return std::ranges::any_of(users.of(x), [&](const Instruction* user) {
+      const bool is_moved = user->opcode() == Opcode::kReshape ||
+                            user->opcode() == Opcode::kConvert ||
+                            user->opcode() == Opcode::kTranspose ||
+                            (user->opcode() == Opcode::kReduce && user->operand(0) == x);
+      return is_moved && ends(user);
+    });
+  };
+  const auto found = std::ranges::find_if(others_, [&](const Instruction* x) {
+    const bool is_numbered = x->opcode() == Opcode::kGather || x->opcode() == Opcode::kDynamicSlice;
+    return is_numbered ? ends(x) : sums.contains(std::string(x->name()));
+  });
   return found == others_.end() ? nullptr : *found;
 }
 
