@@ -84,11 +84,11 @@ bool ContractsAsWeight(const Instruction* dot, const Instruction* x) {
   const auto& attributes = dot->attributes<DotAttributes>();
   const auto is_first_of = [&](std::span<const int64_t> own, std::span<const int64_t> other,
                                const Instruction* by) {
-    const bool is_moved = by->opcode() == Opcode::kTranspose;
+    Dims moved;
+    if (by->opcode() == Opcode::kTranspose)
+      moved = by->attributes<DimensionsAttributes>().dimensions;
     for (size_t i = 0; i < own.size(); ++i) {
-      const int64_t dim =
-          is_moved ? by->attributes<DimensionsAttributes>().dimensions[At(other[i])] : other[i];
-      if (own[i] == 0 && dim != 0) return true;
+      if (own[i] == 0 && (moved.empty() ? other[i] : moved[At(other[i])]) != 0) return true;
     }
     return false;
   };
@@ -100,9 +100,8 @@ bool ContractsAsWeight(const Instruction* dot, const Instruction* x) {
 // Is the vector `x` put along a later dim, as a bias along the features of each row?
 bool IsPutAlong(const Instruction* user, const Instruction* x) {
   if (x->shape()->rank() != 1) return false;
-  if (user->opcode() == Opcode::kReshape) {
+  if (user->opcode() == Opcode::kReshape)
     return user->shape()->rank() > 1 && user->shape()->dims().back() == x->shape()->dim(0);
-  }
   return user->opcode() == Opcode::kBroadcast &&
          user->attributes<DimensionsAttributes>().dimensions[0] > 0;
 }
