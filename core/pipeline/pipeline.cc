@@ -545,7 +545,9 @@ Expected<PipelinePlan> PipelineBatches(Module& module, const BatchDims& batch,
     return Fail(is_reason ? has_order.error() : plan.error());
   }
   if (!*has_order) return plan;
-  plan = PipelineStep(*ordered, batch, options, times);
+  BatchDims in_order = batch;
+  in_order.has_joined_order = true;
+  plan = PipelineStep(*ordered, in_order, options, times);
   if (plan) module = std::move(*ordered);
   return plan;
 }

@@ -346,7 +346,7 @@ Expected<void> Partition(Module& module, const BatchDims& batch, int64_t count,
                         : sharding);
   }
   if (split.makes_whole) {
-    MixedRows(module, batch.dimension, count * split.shards, split.whole_sums)
+    MixedRows(module, batch.dimension, batch.PartsOf(count, split.shards), split.whole_sums)
         .MakeWhole(module, count);
   }
   const std::string_view attributes = header.frontend_attributes;
@@ -747,7 +747,8 @@ Expected<SplitProgram> SplitBatch(Module& module, const BatchDims& batch, int64_
     other.makes_whole = true;
     if (is_split) other.whole_sums = ReturningSums(module, batch);
     if (!other.whole_sums.empty()) MergeCommonSubexpressions(*whole);
-    const int64_t parts = std::max<int64_t>(microbatches, 2) * shards;  // see MarkSums
+    const int64_t parts =
+        batch.PartsOf(std::max<int64_t>(microbatches, 2), shards);  // see MarkSums
     const MixedRows mixed(*whole, batch.dimension, parts, other.whole_sums);
     // Rows of a whole array are known by number only where the batch is cut once.
     const bool is_right = is_split && IsSplit(module, batch) && other.whole_sums.empty() &&

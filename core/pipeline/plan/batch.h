@@ -24,7 +24,12 @@ struct BatchDims {
   std::map<int64_t, int64_t> dimension;  // entry parameter -> its dim that counts examples
   int64_t size = 0;                      // examples of the whole batch
   bool is_guessed = false;               // no rule of options.batch said so
+  bool has_joined_order = false;  // rows of joined batches have got that of the micro-batches
   std::unordered_set<int64_t> parameters() const;
+  // Into how many parts, each of rows that follow each other, a dim of examples is cut.
+  int64_t PartsOf(int64_t microbatches, int64_t shards) const {
+    return has_joined_order ? microbatches : microbatches * shards;
+  }
 };
 
 // By options.batch, else dim 0 of the array parameters that are neither updated nor scalar, frozen
