@@ -345,10 +345,9 @@ Expected<void> Partition(Module& module, const BatchDims& batch, int64_t count,
                         ? context.TupleOf(LeafShardings(x->shape(), context.Replicated()))
                         : sharding);
   }
-  if (split.makes_whole) {
+  if (split.makes_whole)
     MixedRows(module, batch.dimension, batch.PartsOf(count, split.shards), split.whole_sums)
         .MakeWhole(module, count);
-  }
   const std::string_view attributes = header.frontend_attributes;
   PassContext context_of_passes;
   context_of_passes.partition.bytes_per_moved_byte = 1e6;
