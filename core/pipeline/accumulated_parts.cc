@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -13,11 +14,14 @@
 #include "core/analysis/combiner.h"
 #include "core/analysis/integer_value.h"
 #include "core/analysis/trip_count.h"
+#include "core/pipeline/part_loop.h"
+#include "core/pipeline/part_numbers.h"
 #include "core/pipeline/part_sums.h"
 #include "core/pipeline/part_values.h"
 #include "core/pipeline/plan/clone.h"
 #include "core/resize/example_dims.h"
 #include "core/resize/resize_batch.h"
+#include "core/transforms/algebraic_simplifier.h"
 #include "core/transforms/forward_tuple_elements.h"
 #include "core/transforms/loop_parts.h"
 #include "fmt/format.h"
@@ -29,227 +33,15 @@
 namespace gshard::pipeline {
 namespace {
 
-// The counted loop of an entry, and what its body does with each element of its state.
-class PartLoop {
- public:
-  enum class Kind : uint8_t { kOther, kCounter, kKept, kSum, kStack, kChain };
-
-  PartLoop(const Instruction* loop, const LoopCounter& counter, const Users& users)
-      : loop_(loop), counter_(counter), users_(users), body_(loop->called(1)) {
-    const Instruction* root = body_->root();
-    for (int64_t i = 0; i < root->operand_count(); ++i) kinds_.push_back(KindOf(i));
-    FindChains();
-  }
-
-  bool IsUnderstood() const {
-    return std::ranges::find(kinds_, Kind::kOther) == kinds_.end() &&
-           std::ranges::find(kinds_, Kind::kSum) != kinds_.end();
-  }
-  // What a loop with sums hands on and is no sum; null: there are none, or all are understood.
-  const Instruction* Unknown() const {
-    if (std::ranges::find(kinds_, Kind::kSum) == kinds_.end()) return nullptr;
-    const auto other = std::ranges::find(kinds_, Kind::kOther);
-    return other == kinds_.end() ? nullptr : body_->root()->operand(other - kinds_.begin());
-  }
-  // What counts the turns is in turn i: start + i * step.
-  std::pair<int64_t, int64_t> StartAndStep(const Instruction* counter) const {
-    return starts_.at(*StateElement(counter));
-  }
-  Kind kind(int64_t element) const { return kinds_[static_cast<size_t>(element)]; }
-  int64_t parts() const { return counter_.trips; }
-  const Computation& body() const { return *body_; }
-  // Does the body add something to a sum here? `total` is the operand that is the sum.
-  bool AddsToSum(const Instruction* x, int64_t& total) const {
-    const auto found = adds_.find(x);
-    if (found != adds_.end()) total = found->second;
-    return found != adds_.end();
-  }
-  // What elements of kind kChain follow from in the turn before, in the body's order.
-  const std::vector<Instruction*>& chain() const { return chain_; }
-  // What is stacked in each turn.
-  const Instruction* StackedRow(int64_t element) const {
-    return body_->root()->operand(element)->operand(1);
-  }
-
-  // Is `x` the part of a kept array that belongs to the turn: row i of [parts, ..], or rows
-  // i * n onward of [parts * n, ..]?
-  bool TakesPart(const Instruction* x) const {
-    if (x->opcode() != Opcode::kDynamicSlice) return false;
-    const Shape *part = x->shape(), *whole = x->operand(0)->shape();
-    return KeptElementOf(x->operand(0)) >= 0 && part->dim(0) * parts() == whole->dim(0) &&
-           SameRest(part, whole) && StartsByTurn(x, 1, part->dim(0));
-  }
-  bool IsCounter(const Instruction* x) const {
-    const std::optional<int64_t> element = StateElement(x);
-    return element && starts_.contains(*element);
-  }
-  int64_t KeptElementOf(const Instruction* x) const {
-    const std::optional<int64_t> element = StateElement(x);
-    return element && kind(*element) == Kind::kKept ? *element : -1;
-  }
-  // i if x is element i of what the body is given.
-  std::optional<int64_t> StateElement(const Instruction* x) const {
-    return ElementOf(x, body_->parameter(0));
-  }
-
- private:
-  Kind KindOf(int64_t i) {
-    const Instruction* result = body_->root()->operand(i);
-    if (FindCounter(i)) return Kind::kCounter;
-    if (StateElement(result) == i) return Kind::kKept;
-    std::vector<const Instruction*> reads;
-    for (const Instruction* user : users_.of(body_->parameter(0))) {
-      if (user->opcode() != Opcode::kGetTupleElement) return Kind::kOther;
-      if (StateElement(user) == i) reads.push_back(user);
-    }
-    if (reads.size() != 1) return Kind::kOther;
-    return IsStack(result, reads[0]) ? Kind::kStack
-           : IsSum(result, reads[0]) ? Kind::kSum
-                                     : Kind::kOther;
-  }
-
-  // Integers that follow from themselves, from turn to turn, such as a random key that is split in
-  // each: of no sums and of nothing floating.
-  void FindChains() {
-    for (Kind& kind : kinds_) {
-      if (kind == Kind::kOther) kind = Kind::kChain;
-    }
-    std::unordered_set<const Instruction*> behind;
-    for (bool changes = true; changes;) {
-      changes = false;
-      behind.clear();
-      for (int64_t i = 0; i < std::ssize(kinds_); ++i) {
-        if (kind(i) != Kind::kChain || FollowsFromChains(body_->root()->operand(i), behind))
-          continue;
-        kinds_[static_cast<size_t>(i)] = Kind::kOther;
-        changes = true;
-      }
-    }
-    for (Instruction* x : body_->instructions()) {
-      if (behind.contains(x)) chain_.push_back(x);
-    }
-  }
-
-  bool FollowsFromChains(const Instruction* x,
-                         std::unordered_set<const Instruction*>& behind) const {
-    if (behind.contains(x)) return true;
-    for (const Shape* leaf : LeafShapes(x->shape())) {
-      const bool is_whole_number = leaf->IsArray() &&
-                                   ClassOf(leaf->dtype()) != DTypeClass::kFloat &&
-                                   ClassOf(leaf->dtype()) != DTypeClass::kComplex;
-      if (!is_whole_number) return false;
-    }
-    if (const std::optional<int64_t> element = StateElement(x)) {
-      const Kind of = kind(*element);
-      if (of != Kind::kCounter && of != Kind::kKept && of != Kind::kChain) return false;
-    } else {
-      for (const Instruction* operand : x->operands()) {
-        if (!FollowsFromChains(operand, behind)) return false;
-      }
-    }
-    behind.insert(x);
-    return true;
-  }
-
-  // What counts the turns, the loop's own counter or another.
-  bool FindCounter(int64_t i) {
-    const Instruction* result = body_->root()->operand(i);
-    if (i == counter_.element) {
-      starts_[i] = {counter_.start, counter_.step};
-    } else if (result->opcode() == Opcode::kAdd && result->shape()->rank() == 0 &&
-               StateElement(result->operand(0)) == i) {
-      const auto start = ConstantScalar(loop_->operand(0)->operand(i));
-      const auto step = ConstantScalar(result->operand(1));
-      if (start && step) starts_[i] = {*start, *step};
-    }
-    return starts_.contains(i);
-  }
-
-  bool IsReadOnce(const Instruction* x) const {
-    return users_.of(x).size() == 1 && std::ranges::count(users_.of(x)[0]->operands(), x) == 1;
-  }
-
-  // From the element to the result there are only additions, read by nobody else.
-  bool IsSum(const Instruction* result, const Instruction* element) {
-    std::vector<std::pair<const Instruction*, int64_t>> adds;
-    const Instruction* x = element;
-    while (x != result) {
-      if (!IsReadOnce(x)) return false;
-      const Instruction* user = users_.of(x)[0];
-      const int64_t place = user->operand(0) == x ? 0 : 1;
-      const bool adds_up =
-          user->opcode() == Opcode::kAdd || (user->opcode() == Opcode::kSubtract && place == 0);
-      if (!adds_up) return false;
-      adds.emplace_back(user, place);
-      x = user;
-    }
-    if (!IsReadOnce(result)) return false;
-    adds_.insert(adds.begin(), adds.end());
-    return !adds.empty();
-  }
-
-  bool IsStack(const Instruction* result, const Instruction* element) const {
-    if (result->opcode() != Opcode::kDynamicUpdateSlice || result->operand(0) != element)
-      return false;
-    const Shape *row = result->operand(1)->shape(), *whole = result->shape();
-    return IsReadOnce(element) && whole->rank() > 0 && row->dim(0) == 1 &&
-           whole->dim(0) == parts() && SameRest(row, whole) && StartsByTurn(result, 2, 1);
-  }
-
-  static bool SameRest(const Shape* part, const Shape* whole) {
-    return part->rank() == whole->rank() &&
-           std::ranges::equal(part->dims().subspan(1), whole->dims().subspan(1));
-  }
-
-  // Along dim 0 at turn * `rows`, and at 0 of the others, from operand `first` of `x` on?
-  bool StartsByTurn(const Instruction* x, int64_t first, int64_t rows) const {
-    for (int64_t turn = 0; turn < parts(); ++turn) {
-      for (int64_t k = first; k < x->operand_count(); ++k) {
-        if (Number(x->operand(k), turn) != (k == first ? turn * rows : 0)) return false;
-      }
-    }
-    return true;
-  }
-
-  // What an integer scalar of the body is in this turn.
-  std::optional<int64_t> Number(const Instruction* x, int64_t turn) const {
-    if (const std::optional<int64_t> element = StateElement(x)) {
-      const auto found = starts_.find(*element);
-      if (found == starts_.end()) return std::nullopt;
-      return found->second.first + turn * found->second.second;
-    }
-    if (x->opcode() == Opcode::kConstant) return ConstantScalar(x);
-    if (x->opcode() == Opcode::kSelect) {
-      const std::optional<int64_t> choice = Number(x->operand(0), turn);
-      if (!choice) return std::nullopt;
-      return Number(x->operand(*choice != 0 ? 1 : 2), turn);
-    }
-    if (!x->shape()->IsArray() || x->shape()->rank() != 0 || !IsIntegerOperation(x->opcode())) {
-      return std::nullopt;
-    }
-    std::array<int64_t, 3> operands{};
-    for (int64_t i = 0; i < x->operand_count(); ++i) {
-      const std::optional<int64_t> value = Number(x->operand(i), turn);
-      if (!value) return std::nullopt;
-      operands[static_cast<size_t>(i)] = *value;
-    }
-    return EvaluateInteger(*x, operands);
-  }
-
-  const Instruction* loop_;
-  LoopCounter counter_;
-  const Users& users_;
-  const Computation* body_;
-  std::map<int64_t, std::pair<int64_t, int64_t>> starts_;  // of counters, and their steps
-  std::vector<Kind> kinds_;
-  std::vector<Instruction*> chain_;
-  std::unordered_map<const Instruction*, int64_t> adds_;  // with the place of the sum
-};
-
 class PartMerger {
  public:
-  PartMerger(Module& module, const BatchDims& batch)
-      : module_(module), batch_(batch), users_(module), old_(module.entry()) {}
+  // `has_numbers`: parts may have numbers of their own that their examples decide.
+  PartMerger(Module& module, const BatchDims& batch, bool has_numbers)
+      : module_(module),
+        batch_(batch),
+        users_(module),
+        old_(module.entry()),
+        has_numbers_(has_numbers) {}
 
   bool Run() {
     if (!InlineBodies()) return false;
@@ -418,6 +210,10 @@ class PartMerger {
     const Computation& body = parts.body();
     std::unordered_map<const Instruction*, Instruction*> inner;
     const std::map<int64_t, Chain> chains = ChainsOf(loop, parts);
+    const PartNumbers statistics(
+        parts, needed, [&](int64_t element) { return IsOfExamples(init->operand(element)); });
+    const std::unordered_map<const Instruction*, Instruction*> numbers =
+        NumbersOf(loop, parts, statistics);
     for (Instruction* x : needed) {
       if (parts.IsCounter(x)) {
         inner[x] = NumberOf(parts, x);
@@ -433,9 +229,22 @@ class PartMerger {
         inner[x] = PartOf(init->operand(parts.KeptElementOf(x->operand(0))), x);
         continue;
       }
+      const Instruction* number = statistics.FactorOfSum(x);
+      if (number != nullptr) {
+        inner[x] = ScaledSum({*builder_, inner, x, numbers.at(number)});
+        if (inner[x] != nullptr) continue;
+      }
+      if (statistics.IsFactorAlone(x, users_)) continue;  // where it is needed
       std::vector<Instruction*> operands;
-      for (Instruction* operand : x->operands()) operands.push_back(inner.at(operand));
       int64_t total = 0;
+      for (Instruction* operand : x->operands()) {
+        const bool has_own = statistics.UsesOwn(x) && numbers.contains(operand);
+        if (!has_own && !inner.contains(operand)) {
+          Instruction* const own[] = {numbers.at(operand->operand(0))};
+          inner[operand] = CloneInto(module_, entry_, operand, own, /*take_name=*/true);
+        }
+        operands.push_back(has_own ? numbers.at(operand) : inner.at(operand));
+      }
       if (parts.AddsToSum(x, total)) {
         Instruction*& term = operands[static_cast<size_t>(1 - total)];
         term = Marked(term);
@@ -453,6 +262,39 @@ class PartMerger {
       results.stacked.push_back(
           kind == PartLoop::Kind::kStack ? Marked(inner.at(parts.StackedRow(i))) : nullptr);
     }
+  }
+
+  // By statistic of a part's examples: what stands for it, the values of all parts in one array.
+  // They are computed part by part, before the loop.
+  std::unordered_map<const Instruction*, Instruction*> NumbersOf(const Instruction* loop,
+                                                                 const PartLoop& parts,
+                                                                 const PartNumbers& statistics) {
+    const Instruction* init = loop->operand(0);
+    std::unordered_map<const Instruction*, std::vector<Instruction*>> of_parts;
+    for (int64_t part = 0; part < parts.parts() && !statistics.numbers().empty(); ++part) {
+      std::unordered_map<const Instruction*, Instruction*> inner;
+      for (Instruction* x : statistics.behind()) {
+        if (parts.IsCounter(x)) {
+          const auto [start, step] = parts.StartAndStep(x);
+          inner[x] = builder_->ScalarInt(x->shape()->dtype(), start + part * step);
+        } else if (const std::optional<int64_t> element = parts.StateElement(x)) {
+          inner[x] = value_.at(init->operand(*element));
+        } else {
+          std::vector<Instruction*> operands;
+          for (const Instruction* operand : x->operands()) operands.push_back(inner.at(operand));
+          inner[x] = CloneInto(module_, entry_, x, operands, /*take_name=*/false);
+        }
+      }
+      for (const Instruction* x : statistics.numbers()) {
+        const int64_t one[] = {1};
+        of_parts[x].push_back(builder_->Reshape(inner.at(x), one));
+      }
+    }
+    std::unordered_map<const Instruction*, Instruction*> numbers;
+    for (const Instruction* x : statistics.numbers()) {
+      numbers[x] = StandIn(x, {builder_->Concatenate(of_parts.at(x), 0), false});
+    }
+    return numbers;
   }
 
   // An element of kind kChain: what it is in each part, in one array, and after the last.
@@ -501,7 +343,11 @@ class PartMerger {
     CustomCallAttributes attributes;
     attributes.target = module_.arena().Copy(
         std::string_view(fmt::format("{}{}:", kPartMark, size_.to / size_.from)));
-    return builder_->Add(Opcode::kCustomCall, {&x, 1}, attributes, x->shape(), {}, "part_sum");
+    builder_->set_origin(x);
+    Instruction* made =
+        builder_->Add(Opcode::kCustomCall, {&x, 1}, attributes, x->shape(), {}, "part_sum");
+    builder_->set_origin(nullptr);
+    return made;
   }
 
   Instruction* PartOf(Instruction* whole, const Instruction* slice) {
@@ -585,7 +431,12 @@ class PartMerger {
           std::swap(order[0], order[1]);
           all = builder.Transpose(all, order);
         }
-        value[part] = builder.Reshape(all, dims);
+        builder.set_origin(part);
+        Instruction* const given[] = {builder.Reshape(all, dims)};
+        CustomCallAttributes mark;
+        mark.target = kGivenMark;
+        value[part] = builder.Add(Opcode::kCustomCall, given, mark, given[0]->shape());
+        builder.set_origin(nullptr);
       }
     };
     for (Instruction* x : entry_->instructions()) {
@@ -605,6 +456,7 @@ class PartMerger {
   const BatchDims& batch_;
   Users users_;
   Computation* old_;
+  bool has_numbers_;
   Computation* entry_ = nullptr;
   std::optional<Builder> builder_;
   std::unordered_map<const Instruction*, Instruction*> value_;
@@ -625,12 +477,14 @@ std::unique_ptr<Module> MergeAccumulatedParts(const Module& module, const BatchD
     return x->opcode() == Opcode::kWhile && CounterOf(*x);
   };
   if (std::ranges::none_of(module.entry()->instructions(), is_counted)) return nullptr;
-  std::unique_ptr<Module> merged = module.Clone();
-  ForwardTupleElements(*merged);
-  RemoveDeadCode(*merged);
-  PartMerger merger(*merged, batch);
-  if (merger.Run()) return merged;
-  refused = merger.refused();
+  for (const bool has_numbers : {true, false}) {
+    std::unique_ptr<Module> merged = module.Clone();
+    ForwardTupleElements(*merged);
+    RemoveDeadCode(*merged);
+    PartMerger merger(*merged, batch, has_numbers);
+    if (merger.Run()) return merged;
+    refused = merger.refused();
+  }
   return nullptr;
 }
 

@@ -35,7 +35,8 @@ class PartSums {
  public:
   explicit PartSums(const Module& module) : has_sum_(module.instruction_limit()) {
     for (const Instruction* x : module.entry()->instructions()) {
-      has_sum_[x->id()] = x->opcode() == Opcode::kAllReduce || AnyHasSum(x);
+      const bool is_given = IsCustomCallTo(*x, kGivenMark);
+      has_sum_[x->id()] = !is_given && (x->opcode() == Opcode::kAllReduce || AnyHasSum(x));
     }
   }
 
@@ -153,7 +154,7 @@ Expected<void> CheckPartSums(Module& module) {
       operand = builder.Multiply(operand, builder.BroadcastScalar(times, operand->shape()->dims()));
       any = true;
     }
-    if (IsPartMark(x)) return operands[0];
+    if (IsPartMark(x) || IsCustomCallTo(*x, kGivenMark)) return operands[0];
     return any ? builder.CloneWith(x, operands, x->shape()) : x;
   });
   return {};

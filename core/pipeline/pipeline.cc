@@ -316,6 +316,35 @@ void FindMicrobatchSums(const Module& module, const Phases& phases, PipelinePlan
   plan.warnings.push_back(std::move(warning));
 }
 
+// Rows that are added up by their numbers, and taken by number by examples again, as edges of a
+// graph do with nodes: what a micro-batch of edges adds up is no node. E-PIPELINE-003 at the sum.
+Expected<void> CheckNumberedSums(const Module& module, const Phases& phases,
+                                 const BatchDims& batch) {
+  const auto is_summed = [&](const Instruction* x) {
+    return x->opcode() == Opcode::kAllReduce && phases.PhaseOf(x) == Phase::kMicrobatch &&
+           x->operand(0)->opcode() == Opcode::kScatter && x->shape()->rank() > 1;
+  };
+  std::unordered_map<const Instruction*, const Instruction*> sum;
+  for (const Instruction* x : module.entry()->instructions()) {
+    if (is_summed(x)) sum[x] = x->operand(0);
+    for (const Instruction* operand : x->operands()) {
+      if (sum.contains(operand)) sum.emplace(x, sum.at(operand));
+    }
+    const bool takes_rows = x->opcode() == Opcode::kGather && sum.contains(x->operand(0)) &&
+                            phases.Varies(x->operand(1));
+    if (!takes_rows) continue;
+    Diagnostic error = module.ErrorAt(
+        sum.at(x), "E-PIPELINE-003",
+        fmt::format("'{}' adds up rows of all micro-batches by their numbers, and '{}' takes rows "
+                    "of the sum in each, as edges of a graph do with its nodes",
+                    sum.at(x)->name(), x->name()));
+    error.hint = "give graphs a dim of their own, as jax.vmap over graphs does, and count these";
+    if (batch.is_guessed) error.hint += ". " + GuessText(module, batch);
+    return Fail(std::move(error));
+  }
+  return {};
+}
+
 // Layouts are those of the step; shardings of parameters stay, those of results are open.
 void KeepSignature(Module& module, const ModuleHeader& step) {
   module.header().entry_parameter_layouts = step.entry_parameter_layouts;
@@ -453,6 +482,7 @@ Expected<PipelinePlan> PipelineStep(Module& module, const BatchDims& batch,
   if (!alike) return Fail(std::move(alike.error()));
   const Phases phases(module, batch, alike->entering);
   FindMicrobatchSums(module, phases, plan);
+  if (auto done = CheckNumberedSums(module, phases, batch); !done) return Fail(done.error());
   Expected<LayerGraph> layers =
       LayerGraph::Make(module, phases, updates, options, *regions, alike->own_constants);
   if (!layers) return Fail(std::move(layers.error()));
@@ -515,7 +545,9 @@ Expected<PipelinePlan> PipelineBatches(Module& module, const BatchDims& batch,
     return Fail(is_reason ? has_order.error() : plan.error());
   }
   if (!*has_order) return plan;
-  plan = PipelineStep(*ordered, batch, options, times);
+  BatchDims in_order = batch;
+  in_order.has_joined_order = true;
+  plan = PipelineStep(*ordered, in_order, options, times);
   if (plan) module = std::move(*ordered);
   return plan;
 }

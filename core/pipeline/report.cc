@@ -143,8 +143,7 @@ std::string PlanText(const PipelinePlan& plan) {
         sum.forward_flops, sum.backward_flops, HumanBytes(static_cast<double>(sum.weight_bytes)),
         HumanBytes(static_cast<double>(sum.output_bytes)),
         HumanBytes(static_cast<double>(sum.saved_bytes)),
-        HumanBytes(static_cast<double>(BytesOf(plan, v))),
-        1e3 * SecondsOf(plan, v));
+        HumanBytes(static_cast<double>(BytesOf(plan, v))), 1e3 * SecondsOf(plan, v));
   }
   const WorkSummary work = SummarizeWork(plan);
   text += WeightsText(plan);
@@ -227,28 +226,28 @@ std::string PlanJson(const PipelinePlan& plan, std::span<const TriedSchedule> tr
   }
   const WorkSummary work = SummarizeWork(plan);
   Json document = {{"schema", "gshard.pipeline/1"},
-                         {"stages", schedule.stages},
-                         {"repeats", schedule.repeats},
-                         {"microbatches", schedule.microbatches},
-                         {"schedule", NameOf(schedule.kind)},
-                         {"remat", NameOf(*plan.options.remat)},
-                         {"batch", plan.batch},
-                         {"ticks", TicksOf(schedule)},
-                         {"bubble_fraction", plan.simulation.bubble_fraction},
-                         {"recompute_fraction", work.recompute_fraction},
-                         {"imbalance", work.imbalance},
-                         {"useful_flops", work.useful_flops},
-                         {"executed_flops", work.executed_flops},
-                         {"span_s", plan.simulation.span},
-                         {"weights",
-                          {{"placement", NameOf(plan.options.weights)},
-                           {"shared_bytes", plan.weights.shared},
-                           {"alike_bytes", plan.weights.alike},
-                           {"piece_bytes", plan.weights.pieces},
-                           {"unpadded_bytes", plan.weights.unpadded},
-                           {"replicated_bytes", plan.weights.replicated}}},
-                         {"stage", std::move(stages)},
-                         {"layers", std::move(layers)}};
+                   {"stages", schedule.stages},
+                   {"repeats", schedule.repeats},
+                   {"microbatches", schedule.microbatches},
+                   {"schedule", NameOf(schedule.kind)},
+                   {"remat", NameOf(*plan.options.remat)},
+                   {"batch", plan.batch},
+                   {"ticks", TicksOf(schedule)},
+                   {"bubble_fraction", plan.simulation.bubble_fraction},
+                   {"recompute_fraction", work.recompute_fraction},
+                   {"imbalance", work.imbalance},
+                   {"useful_flops", work.useful_flops},
+                   {"executed_flops", work.executed_flops},
+                   {"span_s", plan.simulation.span},
+                   {"weights",
+                    {{"placement", NameOf(plan.options.weights)},
+                     {"shared_bytes", plan.weights.shared},
+                     {"alike_bytes", plan.weights.alike},
+                     {"piece_bytes", plan.weights.pieces},
+                     {"unpadded_bytes", plan.weights.unpadded},
+                     {"replicated_bytes", plan.weights.replicated}}},
+                   {"stage", std::move(stages)},
+                   {"layers", std::move(layers)}};
   if (plan.emitted) document.Set("step_time_s", plan.emitted->step_time_s);
   if (!tried.empty()) document.Set("tried", TriedJson(tried));
   return document.Text();

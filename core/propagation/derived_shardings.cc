@@ -109,6 +109,8 @@ const Sharding* DerivedShardings::Transpose(const Sharding* s,
 
 const Sharding* DerivedShardings::Reverse(const Sharding* s, std::span<const int64_t> dims) {
   if (!s->IsTiled()) return s->canonical;
+  // Within a manual region of some axes tiles move between the region's devices when they must.
+  if (s->HasManualSubgroup()) return s;
   return Remember({kReverse, Word(s), Packed(dims), 0},
                   [&] { return ReverseSharding(*ctx_, s, dims); });
 }

@@ -16,6 +16,7 @@
 #include "core/pipeline/plan/inner_sums.h"
 #include "core/pipeline/plan/phases.h"
 #include "core/pipeline/plan/shard_rows.h"
+#include "core/pipeline/rows/mixed_rows.h"
 #include "core/propagation/canonicalizer.h"
 #include "core/spmd/per_device_module.h"
 #include "core/transforms/collective_groups.h"
@@ -27,6 +28,7 @@
 #include "ir/attribute_names.h"
 #include "ir/builder.h"
 #include "ir/custom_call.h"
+#include "ir/dims.h"
 #include "ir/dimwise_call.h"
 #include "ir/metadata.h"
 #include "ir/op_traits.h"
@@ -77,25 +79,45 @@ Expected<std::map<int64_t, int64_t>> ByRules(const Module& module, const Pipelin
 }
 
 // Does the product contract the first dim of `x` with one that is not the other operand's first?
-// The gradient of a weight contracts examples with examples, first dims both.
+// The gradient of a weight contracts examples with examples, first dims both, or transposed ones.
 bool ContractsAsWeight(const Instruction* dot, const Instruction* x) {
   const auto& attributes = dot->attributes<DotAttributes>();
-  const auto is_first_of = [](std::span<const int64_t> own, std::span<const int64_t> other) {
+  const auto is_first_of = [&](std::span<const int64_t> own, std::span<const int64_t> other,
+                               const Instruction* by) {
+    Dims moved;
+    if (by->opcode() == Opcode::kTranspose)
+      moved = by->attributes<DimensionsAttributes>().dimensions;
     for (size_t i = 0; i < own.size(); ++i) {
-      if (own[i] == 0 && other[i] != 0) return true;
+      if (own[i] == 0 && (moved.empty() ? other[i] : moved[At(other[i])]) != 0) return true;
     }
     return false;
   };
-  return (dot->operand(0) == x &&
-          is_first_of(attributes.lhs_contracting, attributes.rhs_contracting)) ||
-         (dot->operand(1) == x &&
-          is_first_of(attributes.rhs_contracting, attributes.lhs_contracting));
+  const Dims left = attributes.lhs_contracting, right = attributes.rhs_contracting;
+  return (dot->operand(0) == x && is_first_of(left, right, dot->operand(1))) ||
+         (dot->operand(1) == x && is_first_of(right, left, dot->operand(0)));
+}
+
+// Is the vector `x` put along a later dim, as a bias along the features of each row?
+bool IsPutAlong(const Instruction* user, const Instruction* x) {
+  if (x->shape()->rank() != 1) return false;
+  if (user->opcode() == Opcode::kReshape)
+    return user->shape()->rank() > 1 && user->shape()->dims().back() == x->shape()->dim(0);
+  return user->opcode() == Opcode::kBroadcast &&
+         user->attributes<DimensionsAttributes>().dimensions[0] > 0;
+}
+
+bool TakesRowsOf(const Instruction* gather, const Instruction* x) {
+  return gather->operand(0) == x && gather->operand(1) != x &&
+         Contains(gather->attributes<GatherAttributes>().start_index_map, 0);
 }
 
 // How loops and products take a parameter that the step leaves as it is.
 struct Use {
   int64_t depth = 0;  // of the loop that takes it row by row, 1 for the outermost; 0: none does
   bool is_weight = false;  // a product contracts its first dim as a weight's
+  bool trails = false;     // it is put along a later dim of something larger, as a bias is
+  bool is_table = false;   // a gather takes its rows by number
+  bool leads = false;      // none of these, somewhere
 };
 
 // Takes note of all uses of `x` within `depth` loops, its copies' included.
@@ -108,6 +130,11 @@ void NoteUses(const Instruction* x, int64_t depth, const Users& users, Use& use)
       if (is_row) use.depth = std::max(use.depth, depth);
     } else if (user->opcode() == Opcode::kDot) {
       use.is_weight = use.is_weight || ContractsAsWeight(user, x);
+      use.leads = true;
+    } else if (IsPutAlong(user, x)) {
+      use.trails = true;
+    } else if (user->opcode() == Opcode::kGather && TakesRowsOf(user, x)) {
+      use.is_table = true;
     } else if (user->opcode() == Opcode::kTuple) {
       for (const Instruction* loop : users.of(user)) {
         if (loop->opcode() != Opcode::kWhile) continue;
@@ -120,6 +147,8 @@ void NoteUses(const Instruction* x, int64_t depth, const Users& users, Use& use)
           if (user->operand(index) == x && stays) NoteUses(element, depth + 1, users, use);
         }
       }
+    } else {
+      use.leads = true;
     }
   }
 }
@@ -153,7 +182,8 @@ std::vector<Candidate> CandidatesByUse(const Module& module) {
     if (updates.parameters.count(x->attributes<ParameterAttributes>().number) != 0) continue;
     Use use;
     if (x->shape()->dim(0) != 1) NoteUses(x, 0, users, use);
-    use.is_weight = use.is_weight && IsFloat(x->shape()->dtype());
+    use.is_weight = (use.is_weight || (use.trails && !use.leads && !use.is_table)) &&
+                    IsFloat(x->shape()->dtype());
     candidates.push_back({x, use, std::min(use.depth, x->shape()->rank() - 1)});
   }
   // Each keeps those it holds for only if there are any.
@@ -164,6 +194,7 @@ std::vector<Candidate> CandidatesByUse(const Module& module) {
   keep([](const Candidate& x) { return x.parameter->shape()->element_count() != 1; });
   keep([](const Candidate& x) { return !IsKey(x.parameter); });
   keep([](const Candidate& x) { return !x.use.is_weight; });
+  keep([](const Candidate& x) { return !x.use.is_table || x.use.leads; });
   const bool has_integers = std::ranges::any_of(
       candidates, [](const Candidate& x) { return HoldsIntegers(x.parameter); });
   int64_t depth = INT64_MAX;
@@ -250,6 +281,7 @@ Expected<void> CheckCustomCalls(const Module& module) {
   for (const Computation* computation : module.computations()) {
     for (const Instruction* x : computation->instructions()) {
       if (x->opcode() != Opcode::kCustomCall || IsIdentityCall(*x) || IsDimwiseCall(*x)) continue;
+      if (IsWholeMark(*x)) continue;
       if (IsCustomCallTo(*x, kTopKTarget) || BatchDimsOf(*x) > 0) continue;
       if (std::ranges::none_of(x->operands(), is_cut)) continue;
       Diagnostic error = module.ErrorAt(
@@ -313,6 +345,9 @@ Expected<void> Partition(Module& module, const BatchDims& batch, int64_t count,
                         ? context.TupleOf(LeafShardings(x->shape(), context.Replicated()))
                         : sharding);
   }
+  if (split.makes_whole)
+    MixedRows(module, batch.dimension, batch.PartsOf(count, split.shards), split.whole_sums)
+        .MakeWhole(module, count);
   const std::string_view attributes = header.frontend_attributes;
   PassContext context_of_passes;
   context_of_passes.partition.bytes_per_moved_byte = 1e6;
@@ -445,6 +480,7 @@ class NumberInput {
 
 // What a partitioned module still needs to be the program of one micro-batch.
 void Settle(Module& module) {
+  DropWholeMarks(module);
   MoveSumsOut(module);
   SumInWideTypes(module);
   for (Instruction* x : module.entry()->parameters()) x->set_sharding(nullptr);
@@ -472,9 +508,11 @@ const Instruction* RunnerOf(const Module& module, const Computation* computation
   return nullptr;
 }
 
+// Of all micro-batches, not of some.
 bool CombinesOneArray(const Instruction* x) {
-  return x->opcode() == Opcode::kAllReduce && x->operand_count() == 1 &&
-         CombinerOf(x->called(0)).has_value();
+  if (x->opcode() != Opcode::kAllReduce || x->operand_count() != 1) return false;
+  const ReplicaGroups* groups = x->attributes<CollectiveAttributes>().replica_groups;
+  return CombinerOf(x->called(0)).has_value() && (groups == nullptr || groups->GroupCount() == 1);
 }
 
 Expected<void> CheckMixing(const Module& module, const BatchDims& batch) {
@@ -561,9 +599,8 @@ void SumGatheredRows(Module& module, const BatchDims& batch, int64_t microbatche
 
 // M = 1: nothing is cut, but sums over the batch must be known. They are where they would be if
 // the batch were cut in two: one-member all-reduces mark them.
-Expected<void> MarkSums(Module& module, const BatchDims& batch) {
+Expected<void> MarkSums(Module& module, const BatchDims& batch, SplitProgram split) {
   std::unique_ptr<Module> halves = module.Clone();
-  SplitProgram split;
   if (auto done = Partition(*halves, batch, 2, ManualRegions(), split); !done) return done;
   Settle(*halves);
   SumGatheredRows(*halves, batch, 2, 1);
@@ -632,37 +669,107 @@ Expected<BatchDims> FindBatch(const Module& module, const PipelineOptions& optio
   return batch;
 }
 
-Expected<SplitProgram> SplitBatch(Module& module, const BatchDims& batch, int64_t microbatches,
-                                  int64_t shards, const ManualRegions& regions,
-                                  const std::function<Expected<void>()>& write_out) {
-  SplitProgram split;
-  split.shards = shards;
+namespace {
+
+// `split` has the shards; it is told the rest.
+Expected<void> SplitInto(SplitProgram& split, Module& module, const BatchDims& batch,
+                         int64_t microbatches, const ManualRegions& regions,
+                         const std::function<Expected<void>()>& write_out) {
   for (const Instruction* x : module.entry()->parameters()) {
     split.parameter_shapes.push_back(x->shape());
   }
   for (const Instruction* x : OutputsOf(*module.entry())) split.output_shapes.push_back(x->shape());
   if (microbatches == 1) {
-    if (auto done = MarkSums(module, batch); !done) return Fail(std::move(done.error()));
+    if (auto done = MarkSums(module, batch, split); !done) return done;
     for (const Shape* shape : split.output_shapes) {
       split.output_dimension.push_back(shape->IsArray() && shape->rank() > 0 ? 0 : -1);
     }
-    return split;
+    return {};
   }
-  if (auto done = Partition(module, batch, microbatches, regions, split); !done) {
-    return Fail(std::move(done.error()));
-  }
+  if (auto done = Partition(module, batch, microbatches, regions, split); !done) return done;
   if (write_out) {
     for (Instruction* x : module.entry()->parameters()) x->set_sharding(nullptr);
-    if (auto done = write_out(); !done) return Fail(std::move(done.error()));
+    if (auto done = write_out(); !done) return done;
     // Forward and backward loops, which recompute what checkpoints leave, have much in common.
     Canonicalize(module);
     MergeCommonSubexpressions(module);
   }
   Settle(module);
   SumGatheredRows(module, batch, microbatches, split.shards);
-  if (auto done = CheckMixing(module, batch); !done) return Fail(std::move(done.error()));
+  if (auto done = CheckMixing(module, batch); !done) return done;
   if (std::ranges::any_of(module.entry()->instructions(), ReadsNumber)) NumberInput(module).Run();
-  return split;
+  return {};
+}
+
+// Sums that return to the examples they are of: the names of what is summed.
+std::set<std::string> ReturningSums(const Module& module, const BatchDims& batch) {
+  std::set<std::string> names;
+  const Phases phases(module, batch);
+  for (const Instruction* x : module.entry()->instructions()) {
+    if (x->opcode() != Opcode::kAllReduce || phases.PhaseOf(x) != Phase::kMicrobatch) continue;
+    names.emplace(x->operand(0)->name());
+  }
+  return names;
+}
+
+// Do weights meet the examples of single micro-batches?
+bool IsSplit(const Module& module, const BatchDims& batch) {
+  const Phases phases(module, batch);
+  const auto is_weight = [&](const Instruction* x) {
+    return phases.UsesWeights(x) && !phases.Varies(x) && x->shape()->IsArray() &&
+           IsFloat(x->shape()->dtype());
+  };
+  return std::ranges::any_of(module.entry()->instructions(), [&](const Instruction* x) {
+    return phases.Varies(x) && x->opcode() != Opcode::kTuple &&
+           std::ranges::any_of(x->operands(), is_weight);
+  });
+}
+
+}  // namespace
+
+Expected<SplitProgram> SplitBatch(Module& module, const BatchDims& batch, int64_t microbatches,
+                                  int64_t shards, const ManualRegions& regions,
+                                  const std::function<Expected<void>()>& write_out) {
+  const std::unique_ptr<Module> whole = regions.empty() ? module.Clone() : nullptr;
+  SplitProgram split;
+  split.shards = shards;
+  Expected<void> done = SplitInto(split, module, batch, microbatches, regions, write_out);
+  if (!done && (done.error().code != "E-PIPELINE-003" || !whole)) {
+    return Fail(std::move(done.error()));
+  }
+  if (!whole) return split;
+  bool is_split = done.has_value();
+  // A step that is split without whole rows may have sums that need them, and so may one with them.
+  for (bool first = true;; first = false) {
+    SplitProgram other;
+    other.shards = shards;
+    other.makes_whole = true;
+    if (is_split) other.whole_sums = ReturningSums(module, batch);
+    if (!other.whole_sums.empty()) MergeCommonSubexpressions(*whole);
+    const int64_t parts =
+        batch.PartsOf(std::max<int64_t>(microbatches, 2), shards);  // see MarkSums
+    const MixedRows mixed(*whole, batch.dimension, parts, other.whole_sums);
+    // Rows of a whole array are known by number only where the batch is cut once.
+    const bool is_right = is_split && IsSplit(module, batch) && other.whole_sums.empty() &&
+                          (split.makes_whole || shards == 1 || !mixed.CanBeWhole());
+    bool is_better = false;
+    if (!is_right && mixed.CanBeWhole()) {
+      const std::unique_ptr<Module> kept = is_split ? module.Clone() : nullptr;
+      module = std::move(*whole->Clone());
+      is_better = SplitInto(other, module, batch, microbatches, regions, write_out).has_value();
+      if (is_better) split = other;
+      if (!is_better && kept) module = std::move(*kept);
+    }
+    is_split = is_split || is_better;
+    if (is_better && first && other.whole_sums.empty()) continue;
+    const Instruction* mixes = mixed.other();
+    const Instruction* part = mixed.OtherOf(other.whole_sums);
+    if (is_split && part != nullptr) return Fail(PartOfRows(module, *part));
+    if (is_split && shards > 1 && mixes != nullptr) return Fail(RowsOfShards(module, *mixes));
+    if (is_split) return split;
+    if (mixes != nullptr) AddMixingHint(module, *mixes, mixed.IsLearned(mixes), done.error());
+    return Fail(std::move(done.error()));
+  }
 }
 
 bool SplitsInLoops(const Module& module, const BatchDims& batch, int64_t microbatches) {

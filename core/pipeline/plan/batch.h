@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -23,7 +24,12 @@ struct BatchDims {
   std::map<int64_t, int64_t> dimension;  // entry parameter -> its dim that counts examples
   int64_t size = 0;                      // examples of the whole batch
   bool is_guessed = false;               // no rule of options.batch said so
+  bool has_joined_order = false;  // rows of joined batches have got that of the micro-batches
   std::unordered_set<int64_t> parameters() const;
+  // Into how many parts, each of rows that follow each other, a dim of examples is cut.
+  int64_t PartsOf(int64_t microbatches, int64_t shards) const {
+    return has_joined_order ? microbatches : microbatches * shards;
+  }
 };
 
 // By options.batch, else dim 0 of the array parameters that are neither updated nor scalar, frozen
@@ -40,6 +46,9 @@ struct SplitProgram {
   std::vector<const Shape*> output_shapes;     // whole
   std::vector<int64_t> output_dimension;       // the dim that counts examples; -1: none
   int64_t shards = 1;                          // of the batch, each with micro-batches of its own
+  // What mixes rows is the whole batch's (core/pipeline/rows/mixed_rows.h), so are these sums.
+  bool makes_whole = false;
+  std::set<std::string> whole_sums;
 };
 
 // Turns `module` (flat, without shardings, its manual regions hidden) into the program of one

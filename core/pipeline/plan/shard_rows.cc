@@ -22,8 +22,19 @@ int64_t CutDim(const Shape* shape, const Sharding* sharding, int64_t count) {
   return -1;
 }
 
+// The same number in each row?
+bool IsUniform(const Instruction* x) {
+  return x->shape()->IsArray() &&
+         (x->shape()->rank() == 0 ||
+          (x->opcode() == Opcode::kBroadcast && x->operand(0)->shape()->rank() == 0));
+}
+
 bool KnowsRows(const Instruction& x, int64_t dimension) {
   switch (x.opcode()) {
+    case Opcode::kPad:
+    case Opcode::kConcatenate:
+    case Opcode::kDynamicUpdateSlice:  // such as the cotangent of a slice
+      return std::ranges::all_of(x.operands(), IsUniform);
     case Opcode::kIota:
       return x.attributes<IotaAttributes>().dimension == dimension;
     case Opcode::kConstant:

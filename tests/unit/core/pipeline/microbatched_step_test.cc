@@ -43,7 +43,8 @@ ENTRY e {
   total = f32[4] reduce(h, zero), dimensions={0}, to_apply=sum
   means = f32[16,4] broadcast(total), dimensions={1}
   c = f32[16,4] subtract(h, means)
-  loss = f32[] reduce(c, zero), dimensions={0,1}, to_apply=sum
+  y = f32[16,4] dot(c, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  loss = f32[] reduce(y, zero), dimensions={0,1}, to_apply=sum
   moment = f32[4,4] dot(x, h), lhs_contracting_dims={0}, rhs_contracting_dims={0}
   new = f32[4,4] subtract(w, moment)
   ROOT r = (f32[], f32[4,4]) tuple(loss, new)
