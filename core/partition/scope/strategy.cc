@@ -27,6 +27,8 @@ namespace {
 
 constexpr size_t kMaxCombinations = 512;
 constexpr int kNone = -1;
+// Addresses of so many slices take no longer than a message, of which more may be needed otherwise.
+constexpr double kSlicesOfAMessage = 128;
 // Operands looked back at for one that is the same value.
 constexpr size_t kMaxCompared = 16;
 // A strategy that puts sub-axes where nobody has them must cost less than this part of the best
@@ -359,9 +361,10 @@ class Chooser {
       extra += labels_.labels[label].bytes_if_cut;
     }
     const double repeated = std::max(0.0, shared - implied_share_);
-    const double repeated_slices = labels_.slices * std::max(0.0, shared_slices - implied_share_);
+    const double repeated_slices =
+        labels_.slices * std::max(0.0, shared_slices - implied_share_) - kSlicesOfAMessage;
     return flops_ * (repeated * options.bytes_per_repeated_flop + padded * options.bytes_per_flop) +
-           repeated_slices * options.bytes_per_repeated_slice + extra;
+           std::max(0.0, repeated_slices) * options.bytes_per_repeated_slice + extra;
   }
 
   int64_t CountOf(const Roles& roles, int label) const {
