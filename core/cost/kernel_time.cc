@@ -19,9 +19,9 @@ constexpr double kMinSplitLength = 512;
 // Convolutions of fewer features than a TPU's vector unit has rows contract so many positions of
 // the matrix unit for every so many of the window, however few elements these have.
 constexpr double kFewFeatures = 8, kMinContraction = 1024, kWindowsOfLeast = 32;
-// Depthwise convolutions shift their input for each position of the window: the vector unit starts
-// one operation in a cycle, where it has four at its best.
-constexpr double kOperationsOfTap = 4;
+// Depthwise convolutions shift their input for each position of the window: a multiply-add takes
+// the vector unit, which starts four operations in a cycle at its best, one to two cycles.
+constexpr double kOperationsOfTap = 3;
 
 double RoundUp(double value, int64_t tile) {
   return std::ceil(value / static_cast<double>(tile)) * static_cast<double>(tile);

@@ -46,11 +46,12 @@ TEST_CASE("Features of a TPU's convolution take whole tiles, row of the window b
   CHECK(ConvolutionSeconds(64, 64, 3, 1) == Approx(whole * 2 / 3).epsilon(0.01));
 }
 
-// The compiler estimates 430 us for 5 x 5 positions of 128 features.
-TEST_CASE("A TPU's depthwise convolution starts one vector operation in a cycle", "[cost]") {
+// The compiler estimates 430 us for 5 x 5 positions of 128 features, and half of that in a network.
+TEST_CASE("A multiply-add of a TPU's depthwise convolution takes one to two cycles", "[cost]") {
   const double narrow = ConvolutionSeconds(64, 64, 5, 64),
                whole = ConvolutionSeconds(128, 128, 5, 128);
-  CHECK(whole == Approx(430e-6).epsilon(0.1));
+  CHECK(whole > 215e-6);
+  CHECK(whole < 430e-6);
   CHECK(narrow == Approx(whole));
   CHECK(ConvolutionSeconds(128, 128, 7, 128) > 1.8 * whole);
 }
