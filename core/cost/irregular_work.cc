@@ -100,6 +100,12 @@ Leaves ResultsOf(const Computation& entry) {
   return leaves;
 }
 
+Leaves ArgumentsOf(const Computation& entry) {
+  Leaves leaves;
+  for (int64_t i = 0; i < entry.parameter_count(); ++i) leaves.Add(entry.parameter(i));
+  return leaves;
+}
+
 // Rows and, of the same rank, their largest elements and positions.
 bool IsTopKCall(const Instruction& x) {
   if (!IsCustomCallTo(x, kTopKTarget) && !IsCustomCallTo(x, "__gpu$TopK")) return false;
@@ -107,12 +113,6 @@ bool IsTopKCall(const Instruction& x) {
     return false;
   const Shape *keys = x.operand(0)->shape(), *values = x.shape()->element(0);
   return keys->IsArray() && values->IsArray() && keys->rank() > 0 && values->rank() == keys->rank();
-}
-
-Leaves ArgumentsOf(const Computation& entry) {
-  Leaves leaves;
-  for (int64_t i = 0; i < entry.parameter_count(); ++i) leaves.Add(entry.parameter(i));
-  return leaves;
 }
 
 }  // namespace

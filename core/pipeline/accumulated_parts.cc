@@ -1,8 +1,6 @@
 #include "core/pipeline/accumulated_parts.h"
 
 #include <algorithm>
-#include <array>
-#include <functional>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -12,7 +10,6 @@
 #include <vector>
 
 #include "core/analysis/combiner.h"
-#include "core/analysis/integer_value.h"
 #include "core/analysis/trip_count.h"
 #include "core/pipeline/part_loop.h"
 #include "core/pipeline/part_numbers.h"
@@ -27,7 +24,6 @@
 #include "fmt/format.h"
 #include "ir/builder.h"
 #include "ir/dims.h"
-#include "ir/integer_operation.h"
 #include "ir/traversal.h"
 
 namespace gshard::pipeline {
@@ -264,6 +260,27 @@ class PartMerger {
     }
   }
 
+  // Instructions of the body, in its order, as this part has them, copied into the entry. `state`:
+  // what an element of the loop's state is then.
+  template <typename List, typename State>
+  std::unordered_map<const Instruction*, Instruction*> InPart(const PartLoop& parts, int64_t part,
+                                                              const List& list, State state) {
+    std::unordered_map<const Instruction*, Instruction*> inner;
+    for (Instruction* x : list) {
+      if (parts.IsCounter(x)) {
+        const auto [start, step] = parts.StartAndStep(x);
+        inner[x] = builder_->ScalarInt(x->shape()->dtype(), start + part * step);
+      } else if (const std::optional<int64_t> element = parts.StateElement(x)) {
+        inner[x] = state(*element);
+      } else {
+        std::vector<Instruction*> operands;
+        for (const Instruction* operand : x->operands()) operands.push_back(inner.at(operand));
+        inner[x] = CloneInto(module_, entry_, x, operands, /*take_name=*/false);
+      }
+    }
+    return inner;
+  }
+
   // By statistic of a part's examples: what stands for it, the values of all parts in one array.
   // They are computed part by part, before the loop.
   std::unordered_map<const Instruction*, Instruction*> NumbersOf(const Instruction* loop,
@@ -272,19 +289,8 @@ class PartMerger {
     const Instruction* init = loop->operand(0);
     std::unordered_map<const Instruction*, std::vector<Instruction*>> of_parts;
     for (int64_t part = 0; part < parts.parts() && !statistics.numbers().empty(); ++part) {
-      std::unordered_map<const Instruction*, Instruction*> inner;
-      for (Instruction* x : statistics.behind()) {
-        if (parts.IsCounter(x)) {
-          const auto [start, step] = parts.StartAndStep(x);
-          inner[x] = builder_->ScalarInt(x->shape()->dtype(), start + part * step);
-        } else if (const std::optional<int64_t> element = parts.StateElement(x)) {
-          inner[x] = value_.at(init->operand(*element));
-        } else {
-          std::vector<Instruction*> operands;
-          for (const Instruction* operand : x->operands()) operands.push_back(inner.at(operand));
-          inner[x] = CloneInto(module_, entry_, x, operands, /*take_name=*/false);
-        }
-      }
+      const auto inner = InPart(parts, part, statistics.behind(),
+                                [&](int64_t element) { return value_.at(init->operand(element)); });
       for (const Instruction* x : statistics.numbers()) {
         const int64_t one[] = {1};
         of_parts[x].push_back(builder_->Reshape(inner.at(x), one));
@@ -319,21 +325,10 @@ class PartMerger {
         starts[0] = builder_->ScalarInt(DType::kS32, part);
         chain.of_parts = builder_->DynamicUpdateSlice(chain.of_parts, row, starts);
       }
-      std::unordered_map<const Instruction*, Instruction*> inner;
-      for (Instruction* x : parts.chain()) {
-        if (parts.IsCounter(x)) {
-          const auto [start, step] = parts.StartAndStep(x);
-          inner[x] = builder_->ScalarInt(x->shape()->dtype(), start + part * step);
-        } else if (const std::optional<int64_t> element = parts.StateElement(x)) {
-          const auto chain = chains.find(*element);
-          inner[x] =
-              chain == chains.end() ? value_.at(init->operand(*element)) : chain->second.last;
-        } else {
-          std::vector<Instruction*> operands;
-          for (const Instruction* operand : x->operands()) operands.push_back(inner.at(operand));
-          inner[x] = CloneInto(module_, entry_, x, operands, /*take_name=*/false);
-        }
-      }
+      const auto inner = InPart(parts, part, parts.chain(), [&](int64_t element) {
+        const auto chain = chains.find(element);
+        return chain == chains.end() ? value_.at(init->operand(element)) : chain->second.last;
+      });
       for (auto& [i, chain] : chains) chain.last = inner.at(parts.body().root()->operand(i));
     }
     return chains;

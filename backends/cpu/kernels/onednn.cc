@@ -419,9 +419,13 @@ bool HasBf16Products() {
 
 void OneDnnGemm(int64_t m, int64_t n, int64_t k, MatrixView<Bf16> a, MatrixView<Bf16> b, float* c,
                 int64_t c_row) {
-  OfThread().Run(
-      {{m, n, k, a.row, a.column, b.row, b.column, c_row}, {dnnl_bf16, dnnl_bf16, dnnl_f32}},
-      a.data, b.data, c);
+  // Of more columns at once it multiplies at two thirds of the rate (2.6.3 with AMX).
+  constexpr int64_t kColumns = 2048;
+  for (int64_t j = 0; j < n; j += kColumns) {
+    OfThread().Run({{m, std::min(kColumns, n - j), k, a.row, a.column, b.row, b.column, c_row},
+                    {dnnl_bf16, dnnl_bf16, dnnl_f32}},
+                   a.data, b.data + j * b.column, c + j);
+  }
 }
 
 void OneDnnGemm(int64_t m, int64_t n, int64_t k, Int8View a, Int8View b, uint32_t* c,

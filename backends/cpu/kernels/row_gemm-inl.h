@@ -235,15 +235,25 @@ inline bool PrefersLowBlocks() {
 #endif
 }
 
+// Lines that a set of the L1 cache holds; 8 where the system does not say.
+inline int64_t L1Ways() {
+#if defined(_SC_LEVEL1_DCACHE_ASSOC)
+  static const int64_t ways = sysconf(_SC_LEVEL1_DCACHE_ASSOC);
+  if (ways > 2) return ways;
+#endif
+  return 8;
+}
+
 template <typename T, size_t kV>
 Heights HeightsOf(int64_t m, const Rows<T>& a) {
-  // Rows at such distances compete for the same few lines of the L1 cache.
+  // Rows at such distances lie in the same set of the L1 cache, beside lines of the panel.
   constexpr int64_t kSameLines = 4096, kLow = 6;
   const bool same_lines =
       a.column == 1 && a.row * static_cast<int64_t>(sizeof(T)) % kSameLines == 0;
   const auto most = static_cast<int64_t>(kMaxRows<T, kV>);
-  const bool low = same_lines || (kV > 1 && PrefersLowBlocks());
-  const int64_t limit = low ? std::min(most, kLow) : most;
+  int64_t limit = most;
+  if (same_lines) limit = std::min(limit, L1Ways() - 2);
+  if (kV > 1 && PrefersLowBlocks()) limit = std::min(limit, kLow);
   if (m <= limit) return {m, 0, 1};
   const int64_t count = (m + limit - 1) / limit;
   return {m / count, m % count, count - m % count};

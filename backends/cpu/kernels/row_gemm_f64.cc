@@ -1,4 +1,6 @@
 // Products of small double matrices: row_gemm-inl.h has the loops.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

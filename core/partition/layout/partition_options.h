@@ -67,9 +67,9 @@ struct PartitionOptions {
   // Cost of one FLOP that several devices repeat; high, so that traffic is not bought with repeated
   // work.
   double bytes_per_repeated_flop = 1.0 / 16;
-  // Cost of the address of one slice of a scatter that several devices repeat. A TPU's scalar core
-  // takes 8 cycles for one, in which its network carries about 600 bytes; a GPU takes the time in
-  // which its network carries about 20.
+  // Cost of the address of one slice of a scatter that several devices repeat, beyond the slices
+  // that take as long as a message. A TPU's scalar core takes 8 cycles for one, in which its
+  // network carries about 600 bytes; a GPU takes the time in which its network carries about 20.
   double bytes_per_repeated_slice = 128;
   KnownReshardPlans* reshard_plans = nullptr;  // of other runs; learns this one's; may be null
   KeptPartitionTables* tables = nullptr;       // of other runs of this thread; may be null

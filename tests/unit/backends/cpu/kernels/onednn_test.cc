@@ -132,7 +132,8 @@ TEST_CASE("products of bf16 through oneDNN", "[onednn]") {
   for (const bool left : {false, true}) {
     for (const bool right : {false, true}) {
       for (const Layout& layout : {Layout{1, 9, 40, left, right}, Layout{9, 1, 41, left, right},
-                                   Layout{33, 65, 129, left, right}}) {
+                                   Layout{33, 65, 129, left, right},
+                                   Layout{3, 2051, 40, left, right}}) {  // in several calls
         CAPTURE(layout.m, layout.n, layout.k, left, right);
         const Bf16Product x = MakeProduct(layout, true);
         std::vector<float> expected(static_cast<size_t>(layout.m * layout.c_row()), 7), a, b;
