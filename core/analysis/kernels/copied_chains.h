@@ -26,12 +26,6 @@ struct CopiedChain {
   bool is_wide = false;   // computes in 32 bits or more
 };
 
-// The time of a kernel in bytes of memory: it moves these, or works as long as it could move more.
-struct CopyCost {
-  double apart = 0;     // the value is written once and read by each kernel
-  double together = 0;  // each kernel computes it
-};
-
 class CopiedChains {
  public:
   // `kinds` and `places` by id from `first_id` on, places in an order of execution. All live as

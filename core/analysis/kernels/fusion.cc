@@ -7,15 +7,14 @@
 #include <unordered_map>
 #include <utility>
 
-#include "core/analysis/attention/dependence_tree.h"
 #include "core/analysis/kernels/aliases.h"
 #include "core/analysis/kernels/copied_chains.h"
+#include "core/analysis/kernels/copy_costs.h"
 #include "core/analysis/kernels/eager_calls.h"
+#include "core/analysis/kernels/kernel_drafts.h"
 #include "core/analysis/kernels/moved_values.h"
 #include "core/analysis/kernels/roles.h"
 #include "core/analysis/kernels/scaled_casts.h"
-#include "ir/attribute_names.h"
-#include "ir/metadata.h"
 #include "ir/module.h"
 #include "ir/op_traits.h"
 
@@ -32,12 +31,6 @@ bool IsRowOfStack(const Instruction* x) {
   return stack->opcode() == Opcode::kGetTupleElement &&
          stack->operand(0)->opcode() == Opcode::kParameter && rows.size() > 1 && rows[0] == 1 &&
          std::ranges::equal(rows.subspan(1), stack->shape()->dims().subspan(1));
-}
-
-// Did the compiler put the cast there?
-bool IsRounding(const Instruction* x) {
-  return x->opcode() == Opcode::kConvert &&
-         x->frontend_attributes().find(kRoundingAttribute) != std::string_view::npos;
 }
 
 bool IsNarrowingCast(const Instruction* x) {
@@ -57,52 +50,35 @@ class FusionBuilder {
  public:
   FusionBuilder(const Computation& computation, const Users& users, const FusionOptions& options,
                 FusionModel& model)
-      : computation_(computation), users_(users), options_(options), model_(model) {}
+      : computation_(computation),
+        users_(users),
+        options_(options),
+        model_(model),
+        order_(PostOrder(computation)),
+        drafts_(computation, order_, model.first_id_, model.members_, options.for_tpu),
+        copy_costs_(drafts_, options.vector_operations_per_byte) {}
 
   void Run() {
-    kernels_of_.resize(model_.state_.size());
-    lists_.reserve(2 * model_.state_.size());
-    drafts_.reserve(model_.state_.size() / 4);
-    places_.resize(model_.state_.size());
-    seen_.resize(model_.state_.size());
-    kinds_.resize(model_.state_.size());
     if (model_.spared_ != nullptr) TakeAttention();
-    // Not in the text's order: that of a program's lines says nothing of its kernels.
-    const std::vector<Instruction*> list = PostOrder(computation_);
-    for (size_t i = 0; i < list.size(); ++i) {
-      places_[model_.Index(list[i])] = i;
-      kinds_[model_.Index(list[i])] = KindOf(list[i]);
-    }
-    if (!options_.fuses_calls) calls_.emplace(list);
+    for (const Instruction* x : order_) drafts_.kind(x) = KindOf(x);
+    if (!options_.fuses_calls) calls_.emplace(order_);
     if (options_.for_tpu && !options_.is_compiled) {
-      chains_.emplace(computation_, users_, model_.first_id_, kinds_, places_,
+      chains_.emplace(computation_, users_, model_.first_id_, drafts_.kinds(), drafts_.places(),
                       options_.fuses_row_statistics);
     }
-    for (size_t i = list.size(); i-- > 0;) Place(list[i]);
+    for (size_t i = order_.size(); i-- > 0;) Place(order_[i]);
     Finish();
   }
 
  private:
-  static constexpr int32_t kOutside = -1;
-  using KernelList = std::span<const int32_t>;  // ascending, each once; kOutside: in memory
+  static constexpr int32_t kOutside = KernelDrafts::kOutside;
+  using KernelList = KernelDrafts::KernelList;
   using Values = std::vector<const Instruction*>;
-
-  struct Draft {
-    FusionKernel kernel;
-    Role root_role = Role::kOpaque;
-    bool has_dot = false, has_movement = false, has_row_statistic = false;
-    int search = 0;  // that came to it last
-    // A search from this kernel that began at this place found more than it may visit, so one that
-    // begins before it would, too.
-    size_t too_many_from = 0;
-    bool changes_layout_only = false;
-    int64_t elements = 0;  // of the root
-  };
 
   void TakeAttention() {
     model_.attention_ = &options_.attention->KernelsOf(computation_);
     for (size_t i = 0; i < model_.attention_->size(); ++i) {
-      Draft draft;
+      KernelDraft draft;
       draft.kernel.attention = static_cast<int>(i);
       draft.has_dot = true;
       draft.root_role = Role::kDot;
@@ -110,11 +86,11 @@ class FusionBuilder {
       draft.kernel.root = members.back();
       draft.elements = members.back()->shape()->element_count();
       for (const Instruction* x : members) {
-        SetKernels(x, static_cast<int32_t>(drafts_.size()));
-        model_.state_[model_.Index(x)].kernel = static_cast<int32_t>(drafts_.size());
+        drafts_.SetKernels(x, drafts_.count());
+        drafts_.member(x).kernel = drafts_.count();
       }
       draft.kernel.members.assign(members.rbegin(), members.rend());
-      drafts_.push_back(std::move(draft));
+      drafts_.Add(std::move(draft));
     }
   }
 
@@ -122,22 +98,11 @@ class FusionBuilder {
     return {model_.ComparesPositions(x) ? Role::kElementwise : KernelRoleOf(x),
             gshard::IsAlias(x, options_.is_compiled)};
   }
-  bool IsAlias(const Instruction* x) const { return kinds_[model_.Index(x)].is_alias; }
-  Role RoleHere(const Instruction* x) const { return kinds_[model_.Index(x)].role; }
+  bool IsAlias(const Instruction* x) const { return drafts_.kind(x).is_alias; }
+  Role RoleHere(const Instruction* x) const { return drafts_.kind(x).role; }
   bool Updates(const Instruction* user, const Instruction* x) const {
     return RoleHere(user) == Role::kUpdate && IsUpdatedBy(user, x);
   }
-
-  // The kernels that compute x; empty: none.
-  KernelList KernelsOf(const Instruction* x) const {
-    const Range& range = kernels_of_[model_.Index(x)];
-    return {lists_.data() + range.begin, range.size};
-  }
-  void SetKernels(const Instruction* x, KernelList kernels) {
-    kernels_of_[model_.Index(x)] = {lists_.size(), kernels.size()};
-    for (const int32_t kernel : kernels) lists_.push_back(kernel);
-  }
-  void SetKernels(const Instruction* x, int32_t kernel) { SetKernels(x, KernelList(&kernel, 1)); }
 
   // The kernels that need x: of each user the kernels it is in. Valid until the next call.
   KernelList KernelsOfUsers(const Instruction* x) const {
@@ -151,7 +116,7 @@ class FusionBuilder {
     if (x == computation_.root()) add(kOutside);
     for (const Instruction* user : users_.of(x)) {
       if (user->shape()->IsArray() && model_.IsSpared(user)) continue;
-      const KernelList theirs = KernelsOf(user);
+      const KernelList theirs = drafts_.KernelsOf(user);
       if (theirs.empty() || Updates(user, x)) add(kOutside);
       for (int32_t kernel : theirs) add(kernel);
     }
@@ -160,9 +125,9 @@ class FusionBuilder {
   }
 
   void Place(const Instruction* x) {
-    FusionModel::State& state = model_.state_[model_.Index(x)];
-    if (state.kernel >= 0) {
-      state.is_fused = StaysInAttention(x, state.kernel);
+    KernelMembership& member = drafts_.member(x);
+    if (member.kernel >= 0) {
+      member.is_fused = StaysInAttention(x, member.kernel);
       return;
     }
     if ((x->shape()->IsArray() && model_.IsSpared(x)) || IsOnHost(x)) return;
@@ -174,7 +139,7 @@ class FusionBuilder {
       const KernelList kernels = KernelsOfUsers(x);
       if (kernels.empty() || kernels[0] == kOutside) return;
       // In memory if its operand is; else part of what computes the operand.
-      SetKernels(x, kernels);
+      drafts_.SetKernels(x, kernels);
       return;
     }
     if (!options_.is_compiled && CanFuse(x, role)) return;
@@ -201,7 +166,7 @@ class FusionBuilder {
     if (kernels.size() == 1 && kernels[0] == own) return true;
     return !kernels.empty() && std::all_of(kernels.begin(), kernels.end(), [&](int32_t kernel) {
       if (kernel == kOutside) return false;
-      const int attention = drafts_[static_cast<size_t>(kernel)].kernel.attention;
+      const int attention = drafts_[kernel].kernel.attention;
       return attention >= 0 && x->shape()->IsArray() &&
              (*model_.attention_)[static_cast<size_t>(attention)].HasScores(*x->shape());
     });
@@ -215,13 +180,10 @@ class FusionBuilder {
     while (users_.of(source).size() == 1 && (IsLayoutChange(source) || IsAlias(source))) {
       source = source->operand(0);
     }
-    const int32_t kernel = model_.state_[model_.Index(source)].kernel;
+    const int32_t kernel = drafts_.member(source).kernel;
     if (kernel < 0 || users_.of(source).size() != 1) return false;
-    Draft& draft = drafts_[static_cast<size_t>(kernel)];
-    if (draft.kernel.attention < 0) return false;
-    model_.state_[model_.Index(x)].kernel = kernel;
-    SetKernels(x, kernel);
-    draft.kernel.members.push_back(x);
+    if (drafts_[kernel].kernel.attention < 0) return false;
+    drafts_.AddMember(kernel, x);
     return true;
   }
 
@@ -257,7 +219,7 @@ class FusionBuilder {
     if (kernels[0] == kOutside) return JoinsReader(x, role, kernels);
     const bool is_statistic = IsStatisticOf(x, kernels);
     for (int32_t kernel : kernels) {
-      if (!is_statistic && !Accepts(drafts_[static_cast<size_t>(kernel)], x, role)) return false;
+      if (!is_statistic && !Accepts(drafts_[kernel], x, role)) return false;
     }
     if (kernels.size() > 1 && !IsWorthCopying(x, role, kernels)) {
       const bool is_with_dot =
@@ -268,23 +230,23 @@ class FusionBuilder {
     const bool is_apart =
         (IsNarrowingCast(x) && IsWrittenByDot(x, role)) || HasTooLongRows(x, kernels);
     if (kernels.size() == 1 && is_apart) return false;
-    FusionModel::State& state = model_.state_[model_.Index(x)];
-    state.kernel = kernels[0];
-    state.is_fused = true;
+    KernelMembership& member = drafts_.member(x);
+    member.kernel = kernels[0];
+    member.is_fused = true;
     for (size_t i = 0; i < kernels.size(); ++i) {
-      Draft& draft = drafts_[static_cast<size_t>(kernels[i])];
+      KernelDraft& draft = drafts_[kernels[i]];
       draft.has_dot = draft.has_dot || role == Role::kDot;
       draft.has_movement = draft.has_movement || (role == Role::kMovement && !IsSmallIn(x, draft));
       draft.has_row_statistic = draft.has_row_statistic || is_statistic;
       draft.changes_layout_only = draft.changes_layout_only && IsLayoutChange(x);
       (i == 0 ? draft.kernel.members : draft.kernel.copies).push_back(x);
     }
-    SetKernels(x, kernels);
+    drafts_.SetKernels(x, kernels);
     return true;
   }
 
   // Is x read as it is, as a row of biases?
-  static bool IsSmallIn(const Instruction* x, const Draft& draft) {
+  static bool IsSmallIn(const Instruction* x, const KernelDraft& draft) {
     return draft.root_role != Role::kUpdate && 8 * x->shape()->element_count() <= draft.elements;
   }
 
@@ -299,7 +261,7 @@ class FusionBuilder {
   // Is x a row statistic that its only kernel computes beside what it goes into?
   bool IsStatisticOf(const Instruction* x, KernelList kernels) const {
     if (!chains_ || kernels.size() != 1 || !chains_->IsRowStatistic(x)) return false;
-    const Draft& draft = drafts_[static_cast<size_t>(kernels[0])];
+    const KernelDraft& draft = drafts_[kernels[0]];
     return !draft.has_dot && !draft.kernel.is_free &&
            (draft.root_role == Role::kReduce || draft.root_role == Role::kElementwise);
   }
@@ -308,7 +270,7 @@ class FusionBuilder {
   // to be made there?
   bool HasTooLongRows(const Instruction* x, KernelList kernels) const {
     return chains_ && !options_.products_have_row_statistics && kernels[0] != kOutside &&
-           drafts_[static_cast<size_t>(kernels[0])].has_row_statistic && chains_->HasTooLongRows(x);
+           drafts_[kernels[0]].has_row_statistic && chains_->HasTooLongRows(x);
   }
 
   // Is x the end of an elementwise chain over a dot's elements that no one else reads? The dot's
@@ -322,7 +284,7 @@ class FusionBuilder {
   // Is x a sum of AddsReceived that another kernel of such operations reads, too?
   bool IsResidual(const Instruction* x, KernelList kernels) const {
     return AddsReceived(x) && std::ranges::any_of(kernels, [&](int32_t kernel) {
-             const Draft& draft = drafts_[static_cast<size_t>(kernel)];
+             const KernelDraft& draft = drafts_[kernel];
              return !draft.has_dot && draft.root_role == Role::kElementwise;
            });
   }
@@ -331,107 +293,16 @@ class FusionBuilder {
   bool IsWorthCopying(const Instruction* x, Role role, KernelList kernels) {
     if (role == Role::kCheap) return true;
     if (!options_.copies_values || role == Role::kDot || role == Role::kReduce) return false;
-    if (!chains_ || role != Role::kElementwise) return ReadsNoMore(x, role);
+    if (!chains_ || role != Role::kElementwise) return copy_costs_.ReadsNoMore(x, role);
     if (chains_->EndsRowStatistic(x) || IsResidual(x, kernels)) return false;
     CopiedChain chain;
     for (const bool is_private : {true, false}) {
       if (!chains_->Find(x, is_private, chain)) continue;
-      const CopyCost cost = CostOfCopies(x, chain, kernels);
+      const CopyCost cost = copy_costs_.Of(x, chain, kernels);
       const bool is_tie_apart = chain.product != nullptr && users_.of(chain.product).size() == 1;
       if (is_tie_apart ? cost.together < cost.apart : cost.together <= cost.apart) return true;
     }
     return chains_->StartsNarrower(x);
-  }
-
-  // A kernel takes the longer of its bytes and its work on vectors. What follows of the matrix unit
-  // does not count. Chains start up to six operations late, beside loads and stores; what a product
-  // reads is packed, in two more of 32 bits.
-  CopyCost CostOfCopies(const Instruction* x, const CopiedChain& chain, KernelList kernels) {
-    const auto written =
-        static_cast<double>((IsRounding(x) ? x->operand(0) : x)->shape()->byte_size());
-    const auto work = [&](double operations) {
-      if (options_.vector_operations_per_byte <= 0) return 0.0;
-      return std::max(0.0, operations) * static_cast<double>(x->shape()->element_count()) /
-             options_.vector_operations_per_byte;
-    };
-    const auto read = static_cast<double>(chain.source_bytes);
-    const double product =
-        chain.product != nullptr ? static_cast<double>(chain.product->shape()->byte_size()) : 0;
-    CopyCost cost;
-    // In the product's kernel, which writes it instead of the product.
-    cost.apart = std::max(read - product + written, work(chain.operations - 6));
-    cost.together = product;
-    for (const int32_t kernel : kernels) {
-      const Shape* made = drafts_[static_cast<size_t>(kernel)].kernel.root->shape();
-      double others = made->IsArray() ? static_cast<double>(made->byte_size()) : 0;
-      const Values& read_anyway = OtherSources(kernel, x);
-      for (const Instruction* source : read_anyway) {
-        others += static_cast<double>(source->shape()->byte_size());
-      }
-      double more = 0;
-      for (const Instruction* source : chain.sources) {
-        const bool is_read =
-            chain.product == nullptr && std::ranges::find(read_anyway, source) != read_anyway.end();
-        if (!is_read) more += static_cast<double>(source->shape()->byte_size());
-      }
-      const double copied = work(chain.operations + (chain.is_wide ? 2 : -3));
-      cost.apart += others + written;
-      cost.together += std::max(others + more, copied);
-    }
-    return cost;
-  }
-
-  // The arrays that the kernel reads beside x, if it computes all that it can: what the elementwise
-  // chains behind its members start at, as far as they are looked at. Valid until the next call.
-  const Values& OtherSources(int32_t kernel, const Instruction* x) {
-    int left = 31;  // values that are looked at
-    Values &sources = source_values_, &pending = open_values_;
-    sources.clear(), pending.clear(), seen_[model_.Index(x)] = ++search_;
-    const auto visit = [&](const Instruction* operand) {
-      const bool is_large = operand->shape()->IsArray() && operand->shape()->rank() > 0 &&
-                            8 * operand->shape()->byte_size() > x->shape()->byte_size();
-      if (!is_large || std::exchange(seen_[model_.Index(operand)], search_) == search_) return;
-      pending.push_back(operand), --left;
-    };
-    const FusionKernel& draft = drafts_[static_cast<size_t>(kernel)].kernel;
-    for (const auto* list : {&draft.members, &draft.copies}) {
-      for (const Instruction* member : *list) {
-        for (const Instruction* operand : member->operands()) {
-          const KernelList theirs = KernelsOf(operand);
-          if (std::ranges::find(theirs, kernel) == theirs.end()) visit(operand);
-        }
-      }
-    }
-    while (!pending.empty() && left > 0) {
-      const Instruction* value = pending.back();
-      pending.pop_back();
-      const bool is_chain = IsAlias(value) || RoleHere(value) == Role::kElementwise ||
-                            value->opcode() == Opcode::kBroadcast;
-      if (is_chain) {
-        for (const Instruction* operand : value->operands()) visit(operand);
-      } else if (RoleHere(value) != Role::kCheap) {
-        sources.push_back(value);
-      }
-    }
-    return sources;
-  }
-
-  // Is what x is made of no more to read, and to keep in memory, than x itself?
-  bool ReadsNoMore(const Instruction* x, Role role) const {
-    const int64_t made = x->shape()->byte_size();
-    int64_t read = 0;
-    Values& counted = seen_values_;
-    counted.clear();
-    for (const Instruction* operand : x->operands()) {
-      if (std::find(counted.begin(), counted.end(), operand) != counted.end()) continue;
-      counted.push_back(operand);
-      const bool is_sliced = role == Role::kMovement && operand == x->operand(0) &&
-                             x->opcode() != Opcode::kConcatenate;
-      while (operand->opcode() == Opcode::kBroadcast) operand = operand->operand(0);
-      const bool is_made = operand->opcode() == Opcode::kIota || operand->shape()->rank() == 0;
-      read += is_sliced ? made : is_made ? 0 : operand->shape()->byte_size();
-    }
-    return read <= made + made / 8;
   }
 
   // A value of several kernels that is to be in memory is written by the first of them, which
@@ -440,7 +311,7 @@ class FusionBuilder {
     if (!options_.copies_values) return false;
     if (role != Role::kElementwise) return false;
     const int32_t first = kernels.back();
-    Draft& draft = drafts_[static_cast<size_t>(first)];
+    KernelDraft& draft = drafts_[first];
     const Instruction* root = draft.kernel.root;
     const bool is_reduce = draft.root_role == Role::kReduce && root->opcode() == Opcode::kReduce;
     if (draft.has_dot || (!is_reduce && draft.root_role != Role::kElementwise)) return false;
@@ -457,12 +328,12 @@ class FusionBuilder {
     const KernelList kernels = KernelsOfUsers(x);
     if (kernels.size() < 2 || kernels[0] == kOutside) return false;
     const int32_t first = kernels.back();
-    Draft& draft = drafts_[static_cast<size_t>(first)];
+    KernelDraft& draft = drafts_[first];
     return IsReduceOf(draft, x) && !draft.has_row_statistic && MakesToo(first, x, kernels);
   }
 
   // Does the kernel sum up as many elements as x has?
-  static bool IsReduceOf(const Draft& draft, const Instruction* x) {
+  static bool IsReduceOf(const KernelDraft& draft, const Instruction* x) {
     const Instruction* root = draft.kernel.root;
     return draft.root_role == Role::kReduce && root->opcode() == Opcode::kReduce &&
            !draft.has_dot && !draft.kernel.is_free && draft.kernel.attention < 0 &&
@@ -472,16 +343,15 @@ class FusionBuilder {
   // Makes x a second output of the kernel, unless that waits for others of `kernels`, which read x.
   bool MakesToo(int32_t kernel, const Instruction* x, KernelList kernels) {
     const auto is_reader = [&](const Instruction* operand) {
-      const FusionModel::State& state = model_.state_[model_.Index(operand)];
-      return state.kernel >= 0 && state.kernel != kernel && !(options_.for_tpu && state.is_fused) &&
-             std::ranges::find(kernels, state.kernel) != kernels.end();
+      const KernelMembership& member = drafts_.member(operand);
+      return member.kernel >= 0 && member.kernel != kernel &&
+             !(options_.for_tpu && member.is_fused) &&
+             std::ranges::find(kernels, member.kernel) != kernels.end();
     };
-    if (NeedsAny(kernel, x, is_reader)) return false;
-    Draft& draft = drafts_[static_cast<size_t>(kernel)];
+    if (drafts_.NeedsAny(kernel, x, is_reader)) return false;
+    KernelDraft& draft = drafts_[kernel];
     draft.has_dot = draft.has_dot || RoleHere(x) == Role::kDot;
-    model_.state_[model_.Index(x)].kernel = kernel;
-    draft.kernel.members.push_back(x);
-    SetKernels(x, kernel);
+    drafts_.AddMember(kernel, x);
     return true;
   }
 
@@ -490,72 +360,10 @@ class FusionBuilder {
   bool JoinsReader(const Instruction* x, Role role, KernelList kernels) {
     if (!options_.for_tpu || kernels.size() < 2) return false;
     for (const Instruction* user : users_.of(x)) {
-      const bool is_outside = KernelsOf(user).empty() || Updates(user, x);
-      if (is_outside && Needs(kernels.back(), user)) return false;
+      const bool is_outside = drafts_.KernelsOf(user).empty() || Updates(user, x);
+      if (is_outside && drafts_.Needs(kernels.back(), user)) return false;
     }
     return JoinsFirstUser(x, role, kernels);
-  }
-
-  // Does the kernel need something `is_wanted`, through all that other kernels need for their
-  // results? Nothing found within a bound counts as yes. What is wanted stands behind `first`.
-  template <typename IsWanted>
-  bool NeedsAny(int32_t kernel, const Instruction* first, IsWanted is_wanted) {
-    constexpr int kMaxVisited = 4000;
-    const size_t begin = places_[model_.Index(first)];
-    ++search_;
-    pending_.clear();
-    if (!AddMembers(kernel, begin)) return true;
-    for (int visited = 0; !pending_.empty(); ++visited, ++visited_in_all_) {
-      if (visited > kMaxVisited) {
-        drafts_[static_cast<size_t>(kernel)].too_many_from = begin;
-        return true;
-      }
-      const Instruction* value = pending_.back();
-      pending_.pop_back();
-      for (const Instruction* operand : value->operands()) {
-        if (is_wanted(operand)) return true;
-        const size_t at = model_.Index(operand);
-        if (seen_[at] == search_ || places_[at] < begin) continue;
-        seen_[at] = search_;
-        pending_.push_back(operand);
-        // What is fused is computed where it is needed.
-        const FusionModel::State& state = model_.state_[at];
-        const int32_t makes_it = options_.for_tpu && state.is_fused ? -1 : state.kernel;
-        if (makes_it >= 0 && !AddMembers(makes_it, begin)) {
-          drafts_[static_cast<size_t>(kernel)].too_many_from = begin;
-          return true;
-        }
-      }
-    }
-    return false;
-  }
-
-  // Where searches take longer than making the tree of dependences, that answers first.
-  bool Needs(int32_t kernel, const Instruction* x) {
-    if (!tree_ && visited_in_all_ > places_.size()) tree_.emplace(computation_);
-    const bool is_below =
-        tree_ && std::ranges::any_of(drafts_[static_cast<size_t>(kernel)].kernel.members,
-                                     [&](const Instruction* member) {
-                                       return member != x && tree_->IsBelow(member, x);
-                                     });
-    return is_below ||
-           NeedsAny(kernel, x, [&](const Instruction* operand) { return operand == x; });
-  }
-
-  // A kernel runs when all that its members need is there. Returns false if that is known to be
-  // more than a search that begins at that place may visit.
-  bool AddMembers(int32_t kernel, size_t begin) {
-    Draft& draft = drafts_[static_cast<size_t>(kernel)];
-    if (begin < draft.too_many_from) return false;
-    if (draft.search == search_) return true;
-    draft.search = search_;
-    for (const auto* list : {&draft.kernel.members, &draft.kernel.copies}) {
-      for (const Instruction* member : *list) {
-        seen_[model_.Index(member)] = search_;
-        pending_.push_back(member);
-      }
-    }
-    return true;
   }
 
   // Over the same dims of arrays of the same shape?
@@ -601,18 +409,16 @@ class FusionBuilder {
       auto known = reduces_of_.find(source);
       if (known == reduces_of_.end()) continue;
       for (const Instruction* other : known->second) {
-        const int32_t kernel = model_.state_[model_.Index(other)].kernel;
-        if (kernel < 0 || drafts_[static_cast<size_t>(kernel)].has_dot || !ReducesAlike(other, x) ||
+        const int32_t kernel = drafts_.member(other).kernel;
+        if (kernel < 0 || drafts_[kernel].has_dot || !ReducesAlike(other, x) ||
             std::ranges::find(refused, kernel) != refused.end()) {
           continue;
         }
-        if (Needs(kernel, x)) {
+        if (drafts_.Needs(kernel, x)) {
           refused.push_back(kernel);
           continue;
         }
-        model_.state_[model_.Index(x)].kernel = kernel;
-        drafts_[static_cast<size_t>(kernel)].kernel.members.push_back(x);
-        SetKernels(x, kernel);
+        drafts_.AddMember(kernel, x);
         return true;
       }
     }
@@ -621,7 +427,7 @@ class FusionBuilder {
   }
 
   // May the kernel compute x, an operand of one of its members?
-  bool Accepts(const Draft& draft, const Instruction* x, Role role) const {
+  bool Accepts(const KernelDraft& draft, const Instruction* x, Role role) const {
     if (draft.kernel.is_free) {
       return role == Role::kCheap || (role == Role::kElementwise && users_.of(x).size() == 1 &&
                                       draft.root_role != Role::kUpdate);
@@ -648,7 +454,7 @@ class FusionBuilder {
 
   // What follows a dot runs in its kernel if it is one elementwise chain over the dot's elements,
   // or a change of layout.
-  bool AcceptsDot(const Draft& draft, const Instruction* x) const {
+  bool AcceptsDot(const KernelDraft& draft, const Instruction* x) const {
     if (draft.has_row_statistic && !options_.products_have_row_statistics) return false;
     if (chains_ && IsReduceOf(draft, x)) return !draft.has_movement;
     if (draft.root_role != Role::kUpdate && draft.elements != x->shape()->element_count()) {
@@ -659,7 +465,7 @@ class FusionBuilder {
            draft.root_role != Role::kMovement && !draft.has_movement;
   }
 
-  bool AcceptsIntoDot(const Draft& draft, const Instruction* x, Role role) const {
+  bool AcceptsIntoDot(const KernelDraft& draft, const Instruction* x, Role role) const {
     if (role == Role::kCheap) return true;
     // Attention kernels make masks out of positions themselves.
     if (draft.kernel.attention >= 0 && role == Role::kElementwise &&
@@ -675,7 +481,7 @@ class FusionBuilder {
   }
 
   void NewKernel(const Instruction* x, Role role) {
-    Draft draft;
+    KernelDraft draft;
     draft.kernel.root = x;
     draft.kernel.members.reserve(4);
     draft.kernel.members.push_back(x);
@@ -684,20 +490,19 @@ class FusionBuilder {
     draft.has_dot = role == Role::kDot;
     draft.changes_layout_only = IsLayoutChange(x);
     draft.elements = x->shape()->element_count();
-    int32_t number = static_cast<int32_t>(drafts_.size());
-    model_.state_[model_.Index(x)].kernel = number;
-    SetKernels(x, number);
-    drafts_.push_back(std::move(draft));
+    drafts_.member(x).kernel = drafts_.count();
+    drafts_.SetKernels(x, drafts_.count());
+    drafts_.Add(std::move(draft));
   }
 
   // Kernels in the order of their roots, members in text order.
   void Finish() {
-    std::vector<int32_t> number(drafts_.size(), -1);
+    std::vector<int32_t> number(static_cast<size_t>(drafts_.count()), -1);
     std::span<Instruction* const> list = computation_.instructions();
     for (const Instruction* x : list) {
-      int32_t kernel = model_.state_[model_.Index(x)].kernel;
+      int32_t kernel = drafts_.member(x).kernel;
       if (kernel < 0) continue;
-      Draft& draft = drafts_[static_cast<size_t>(kernel)];
+      KernelDraft& draft = drafts_[kernel];
       if (draft.kernel.root != x) continue;
       number[static_cast<size_t>(kernel)] = static_cast<int32_t>(model_.kernels_.size());
       std::reverse(draft.kernel.members.begin(), draft.kernel.members.end());
@@ -705,21 +510,21 @@ class FusionBuilder {
       model_.kernels_.push_back(std::move(draft.kernel));
     }
     for (const Instruction* x : list) {
-      FusionModel::State& state = model_.state_[model_.Index(x)];
+      KernelMembership& member = drafts_.member(x);
       // Of a kernel of attention, and read by others: a value of its own.
-      const bool leaves_attention = state.kernel >= 0 && !state.is_fused;
-      if (state.kernel >= 0) state.kernel = number[static_cast<size_t>(state.kernel)];
+      const bool leaves_attention = member.kernel >= 0 && !member.is_fused;
+      if (member.kernel >= 0) member.kernel = number[static_cast<size_t>(member.kernel)];
       if (!IsAlias(x)) continue;
       // A reshape of a fused value has no memory of its own either.
-      const FusionModel::State& of = model_.state_[model_.Index(x->operand(0))];
-      state.is_fused = of.is_fused && !leaves_attention && !KernelsOf(x).empty();
+      const KernelMembership& of = drafts_.member(x->operand(0));
+      member.is_fused = of.is_fused && !leaves_attention && !drafts_.KernelsOf(x).empty();
     }
     for (FusionKernel& kernel : model_.kernels_) {
       if (kernel.attention < 0) continue;
       // Producers taken in after the recogniser stand between its members in the text.
       std::sort(kernel.members.begin(), kernel.members.end(),
                 [&](const Instruction* a, const Instruction* b) {
-                  return places_[model_.Index(a)] < places_[model_.Index(b)];
+                  return drafts_.place(a) < drafts_.place(b);
                 });
     }
   }
@@ -728,24 +533,15 @@ class FusionBuilder {
   const Users& users_;
   const FusionOptions& options_;
   FusionModel& model_;
-  std::vector<size_t> places_;     // in the computation, by index
-  std::vector<KernelKind> kinds_;  // by index
-  std::vector<int> seen_;          // by index: the last search that came by
-  int search_ = 0;
-  size_t visited_in_all_ = 0;  // by searches
-  std::optional<DependenceTree> tree_;
-  std::vector<const Instruction*> pending_;
+  // Not the text's order: that of a program's lines says nothing of its kernels.
+  std::vector<Instruction*> order_;
+  KernelDrafts drafts_;
+  CopyCosts copy_costs_;
   std::optional<EagerCalls> calls_;
   std::optional<CopiedChains> chains_;  // of TPUs
-  std::vector<Draft> drafts_;
   std::unordered_map<const Instruction*, std::vector<const Instruction*>>
-      reduces_of_;  // of sources
-  struct Range {
-    size_t begin = 0, size = 0;  // in lists_
-  };
-  std::vector<Range> kernels_of_;          // by index: of each instruction, that compute it
-  std::vector<int32_t> lists_;             // of all instructions, one after the other
-  mutable std::vector<int32_t> of_users_;  // memory of KernelsOfUsers
+      reduces_of_;                                            // of sources
+  mutable std::vector<int32_t> of_users_;                     // memory of KernelsOfUsers
   mutable Values open_values_, seen_values_, source_values_;  // memory of walks over operands
 };
 
@@ -761,7 +557,7 @@ FusionModel::FusionModel(const Computation& computation, const Users& users,
     last = std::max(last, instruction->id());
   }
   if (first_id_ > last) return;
-  state_.resize(last - first_id_ + 1);
+  members_.resize(last - first_id_ + 1);
   FusionBuilder(computation, users, options, *this).Run();
 }
 

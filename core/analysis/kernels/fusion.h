@@ -81,6 +81,13 @@ struct FusionKernel {
   bool is_free = false;
 };
 
+// The kernel that an instruction is a member of, by its index in FusionModel::kernels(), and whether
+// its value is never materialised.
+struct KernelMembership {
+  int32_t kernel = -1;  // none
+  bool is_fused = false;
+};
+
 // Immutable after construction: may be read by many threads as long as the module does not change.
 class FusionModel {
  public:
@@ -88,7 +95,9 @@ class FusionModel {
               const FusionOptions& options = {});
 
   // True: the value is never materialised.
-  bool IsFused(const Instruction* instruction) const { return state_[Index(instruction)].is_fused; }
+  bool IsFused(const Instruction* instruction) const {
+    return members_[Index(instruction)].is_fused;
+  }
   // The materialised values that computing `instruction` reads, each once, fused operands looked
   // through.
   std::vector<const Instruction*> Inputs(const Instruction* instruction) const;
@@ -98,7 +107,7 @@ class FusionModel {
   const std::vector<FusionKernel>& kernels() const { return kernels_; }
   // The kernel that has `instruction` as a member, or null.
   const FusionKernel* KernelOf(const Instruction* instruction) const {
-    int32_t kernel = state_[Index(instruction)].kernel;
+    int32_t kernel = members_[Index(instruction)].kernel;
     return kernel < 0 ? nullptr : &kernels_[static_cast<size_t>(kernel)];
   }
   const std::vector<AttentionKernel>& attention() const { return *attention_; }
@@ -114,15 +123,11 @@ class FusionModel {
 
  private:
   friend class FusionBuilder;
-  struct State {
-    int32_t kernel = -1;
-    bool is_fused = false;
-  };
   size_t Index(const Instruction* instruction) const { return instruction->id() - first_id_; }
 
   uint32_t first_id_ = 0;
   bool is_compiled_ = false, for_tpu_ = false;
-  std::vector<State> state_;
+  std::vector<KernelMembership> members_;
   std::vector<FusionKernel> kernels_;
   const ModuleAttention* spared_ = nullptr;
   const std::vector<AttentionKernel>* attention_ = nullptr;  // null: none
