@@ -58,7 +58,7 @@ struct PartitionOptions {
   double bytes_per_message = 0.0625;
   // Factor on the bytes of reshard steps that add nothing up (all but all-reduce and
   // reduce-scatter). A large factor makes the planner take sums wherever there is a choice, as for
-  // splitting a batch in time, where values cannot move (core/pipeline/plan/batch.h).
+  // splitting a batch in time, where values cannot move (core/pipeline/plan/split_batch.h).
   double bytes_per_moved_byte = 1;
   // Cost of each round of collective-permutes beyond the first where rounds receive fewer bytes
   // than one all-gather (core/partition/scope/tile_prefix.h).

@@ -10,8 +10,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "core/analysis/updates.h"
 #include "core/pipeline/emit/region.h"
-#include "core/pipeline/plan/batch.h"
+#include "core/pipeline/plan/split_batch.h"
 #include "core/pipeline/plan/unpipelined_shardings.h"
 
 namespace gshard::pipeline {

@@ -8,7 +8,9 @@
 
 #include <unordered_set>
 
+#include "core/analysis/updates.h"
 #include "core/pipeline/plan/batch.h"
+#include "core/pipeline/plan/manual_regions.h"
 #include "core/pipeline/plan/options.h"
 
 namespace gshard::pipeline {

@@ -15,7 +15,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/analysis/updates.h"
 #include "core/pipeline/plan/layer_cuts.h"
+#include "core/pipeline/plan/manual_regions.h"
 #include "core/pipeline/plan/phases.h"
 #include "ir/traversal.h"
 

@@ -1,6 +1,6 @@
 // What of a step is done once before the micro-batches, with each of them, and once after.
 //
-// Read from the program of one micro-batch (core/pipeline/plan/batch.h). A value *varies* if it
+// Read from the program of one micro-batch (core/pipeline/plan/split_batch.h). A value *varies* if it
 // differs between micro-batches. All-reduces end that: a sum over the batch that no varying value
 // needs is accumulated, and what follows from it is computed once, after the last micro-batch. One
 // that returns into an example's path (batch norm) is that of the micro-batch repeated M times. So

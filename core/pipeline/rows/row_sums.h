@@ -7,8 +7,8 @@
 //   concatenate(g0, g1, g2)
 //
 // Each layer's row then belongs to its stage, as where the front end kept the loop.
-#ifndef GSHARD_CORE_PIPELINE_PLAN_ROW_SUMS_H_
-#define GSHARD_CORE_PIPELINE_PLAN_ROW_SUMS_H_
+#ifndef GSHARD_CORE_PIPELINE_ROWS_ROW_SUMS_H_
+#define GSHARD_CORE_PIPELINE_ROWS_ROW_SUMS_H_
 
 #include "ir/module.h"
 
@@ -20,4 +20,4 @@ void JoinPaddedRows(Module& module);
 
 }  // namespace gshard::pipeline
 
-#endif  // GSHARD_CORE_PIPELINE_PLAN_ROW_SUMS_H_
+#endif  // GSHARD_CORE_PIPELINE_ROWS_ROW_SUMS_H_

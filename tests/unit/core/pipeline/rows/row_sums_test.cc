@@ -1,4 +1,4 @@
-#include "core/pipeline/plan/row_sums.h"
+#include "core/pipeline/rows/row_sums.h"
 
 #include "tests/unit/core/propagation/propagated.h"
 
