@@ -13,12 +13,12 @@ namespace hn = hwy::HWY_NAMESPACE;
 // been their first term.
 enum class Into : uint8_t { kStore, kAdd, kContinue };
 
-constexpr int64_t kChunk = 128;     // rows of b in a panel, of one matrix
-constexpr int64_t kTogether = 256;  // of several matrices
-constexpr int64_t kPacked = 512;    // rows of all panels that are packed at once
-constexpr int64_t kRowBlock = 480;  // rows of a whose chunk stays in L2 while panels pass
-constexpr int64_t kInL1 = 1 << 14;  // bytes of b that are read in place, whatever their distance
-constexpr int64_t kOnce = 12;       // so few rows do not pay for a copy of b
+constexpr int64_t kChunk = 128;        // rows of b in a panel, of one matrix
+constexpr int64_t kTogether = 256;     // of several matrices
+constexpr int64_t kPackedRows = 1024;  // rows of all panels that are packed at once
+constexpr int64_t kRowBlock = 480;     // rows of a whose chunk stays in L2 while panels pass
+constexpr int64_t kInL1 = 1 << 14;     // bytes of b that are read in place, whatever their distance
+constexpr int64_t kOnce = 12;          // so few rows do not pay for a copy of b
 
 // Rows of a block of c. Its sums, vectors of a row of b and an element of a fill the registers:
 // fewer sums would wait on loads and on each other.
@@ -385,7 +385,7 @@ int64_t Panels(const Chunk<T>& x, int64_t begin, T* packed) {
   const bool in_place = b.column == 1 && (b.row == full || x.m <= kOnce || near);
   const int64_t end = kTail ? x.n : begin + (x.n - begin) / full * full;
   const int64_t panel_size = a.count * a.chunk * full;
-  const int64_t strip_width = kPacked / (a.count * a.chunk) * full;
+  const int64_t strip_width = kPackedRows / (a.count * a.chunk) * full;
   const Heights heights = HeightsOf<T, kV>(x.m, a);
   const bool prefetch = a.column == 1 && a.count == 1;
   Columns<T> columns{a, {nullptr, packed, 0, a.chunk * full, 0}, x.c, x.c_row, full, x.into, false};
@@ -420,7 +420,7 @@ void Run(int64_t count, int64_t m, int64_t n, int64_t k, MatrixList<T> a, Matrix
     for (int64_t i = 0; !c.accumulate && i < m; ++i) std::fill_n(c.data + i * c.row, n, T{0});
     return;
   }
-  HWY_ALIGN T packed[static_cast<size_t>(kPacked) * 2 * HWY_MAX_BYTES / sizeof(T)];
+  HWY_ALIGN T packed[static_cast<size_t>(kPackedRows) * 2 * HWY_MAX_BYTES / sizeof(T)];
   const int64_t together = k <= kChunk ? kTogether / k : 1;  // matrices in a chunk
   // Sums of short products go on from call to call, so that how the matrices are divided among
   // calls does not show in the bits; those of long ones are added chunk by chunk, against rounding
