@@ -8,6 +8,7 @@
 
 #include "ir/metadata.h"
 #include "ir/parser_errors.h"
+#include "ir/source_lines.h"
 
 namespace gshard {
 
@@ -53,6 +54,7 @@ struct Similar {
 
 Similar SimilarTo(const Module& module, std::string_view text) {
   Similar similar;
+  const SourceLines lines(module);
   for (const Computation* computation : module.computations()) {
     for (const Instruction* instruction : computation->instructions()) {
       if (instruction->name().find(text) != std::string_view::npos) {
@@ -60,7 +62,7 @@ Similar SimilarTo(const Module& module, std::string_view text) {
         if (similar.by_name.size() == kMaxSimilar) return similar;
       } else if (similar.by_source.size() < kMaxSimilar &&
                  (OpNameOf(*instruction).find(text) != std::string::npos ||
-                  SourceLineOf(module, *instruction).find(text) != std::string::npos)) {
+                  lines.TextOf(*instruction).find(text) != std::string::npos)) {
         similar.by_source.push_back(instruction);
       }
     }

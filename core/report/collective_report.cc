@@ -14,6 +14,7 @@
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
+#include "ir/source_lines.h"
 #include "ir/traversal.h"
 
 namespace gshard {
@@ -148,8 +149,8 @@ class CollectiveSurvey {
 };
 
 // "model.py:12" of the user's program, else the place in the HLO text.
-std::string PlaceOf(const Module& module, const Instruction& x) {
-  std::string place = SourceLineOf(module, x);
+std::string PlaceOf(const Module& module, const SourceLines& lines, const Instruction& x) {
+  std::string place = lines.TextOf(x);
   if (!place.empty() || module.source() == nullptr || x.source().empty()) return place;
   Diagnostic at = module.source()->Locate(x.source(), Severity::kNote, "", "");
   return fmt::format("{}:{}", at.file, at.line);
@@ -179,8 +180,8 @@ std::string KindsText(const CollectiveReport& report) {
   return text;
 }
 
-std::string RematerializationText(Module& module, const Rematerialization& r, double bytes_before,
-                                  bool by_xla) {
+std::string RematerializationText(Module& module, const SourceLines& lines,
+                                  const Rematerialization& r, double bytes_before, bool by_xla) {
   const CollectiveCause& cause = r.cause;
   const Instruction* user = cause.user == nullptr ? cause.value : cause.user;
   auto text = [&](const Sharding* sharding) {
@@ -195,7 +196,7 @@ std::string RematerializationText(Module& module, const Rematerialization& r, do
                        text(cause.wants), user->name(),
                        by_xla ? "" : ", over the whole value on every device");
   }
-  std::string place = PlaceOf(module, *user);
+  std::string place = PlaceOf(module, lines, *user);
   if (!place.empty()) out += fmt::format("{:18}at {}\n", "", place);
   if (r.advice) {
     out += fmt::format("{:18}avoided by --shard '{}': the program then sends {} in place of {}\n",
@@ -208,12 +209,13 @@ std::string RematerializationText(Module& module, const Rematerialization& r, do
   return out;
 }
 
-std::string RematerializationsText(Module& module, const std::vector<Rematerialization>& list,
-                                   double bytes_before, bool by_xla, size_t top) {
+std::string RematerializationsText(Module& module, const SourceLines& lines,
+                                   const std::vector<Rematerialization>& list, double bytes_before,
+                                   bool by_xla, size_t top) {
   std::string out;
   const size_t shown = top == 0 ? list.size() : std::min(top, list.size());
   for (size_t i = 0; i < shown; ++i) {
-    out += RematerializationText(module, list[i], bytes_before, by_xla);
+    out += RematerializationText(module, lines, list[i], bytes_before, by_xla);
   }
   if (shown < list.size()) out += fmt::format("  and {} more\n", list.size() - shown);
   return out;
@@ -226,6 +228,7 @@ CollectiveReport MakeCollectiveReport(Module& partitioned, const ExplainRecorder
 }
 
 std::string CollectiveReportText(Module& partitioned, const CollectiveReport& report, size_t top) {
+  const SourceLines lines(partitioned);
   std::string out = fmt::format(
       "{}: {}, {}, {} sent a device and step, {}\n", partitioned.name(),
       Counted(static_cast<int64_t>(report.devices), "device"),
@@ -257,19 +260,21 @@ std::string CollectiveReportText(Module& partitioned, const CollectiveReport& re
     out += fmt::format("  {:>14}  {:>5}  {:<20}{:<16}{}", HumanBytes(collective.Bytes()),
                        collective.executions, collective.cost.kind,
                        AxesInWords(collective.cost.axes, axes), why.empty() ? x.name() : why);
-    std::string place = PlaceOf(partitioned, x);
+    std::string place = PlaceOf(partitioned, lines, x);
     out += place.empty() ? "\n" : fmt::format("  [{}]\n", place);
   }
   if (shown < report.collectives.size()) {
     out += fmt::format("  and {} more: --top shows them\n", report.collectives.size() - shown);
   }
   if (!report.rematerializations.empty()) out += "\nfull rematerialisations\n";
-  out += RematerializationsText(partitioned, report.rematerializations, report.bytes_per_device,
-                                /*by_xla=*/false, top);
+  out +=
+      RematerializationsText(partitioned, lines, report.rematerializations, report.bytes_per_device,
+                             /*by_xla=*/false, top);
   if (!report.xla_rematerializations.empty()) {
     out += "\nXLA would fully rematerialise here, gshard does not\n";
   }
-  out += RematerializationsText(partitioned, report.xla_rematerializations, report.bytes_per_device,
+  out += RematerializationsText(partitioned, lines, report.xla_rematerializations,
+                                report.bytes_per_device,
                                 /*by_xla=*/true, top);
   return out;
 }
@@ -287,13 +292,15 @@ std::string CollectiveReportJson(const Module& partitioned, const CollectiveRepo
     if (cause.has != nullptr) entry.Set("has", ToString(cause.has));
     if (cause.wants != nullptr) entry.Set("wants", ToString(cause.wants));
   };
+  const SourceLines lines(partitioned);
   Json collectives = Json::Array();
   for (const Collective& collective : report.collectives) {
     const Instruction& x = *collective.instruction;
-    Json entry = {{"kind", collective.cost.kind},        {"name", x.name()},
-                  {"shape", ToString(x.shape(), false)}, {"axes", collective.cost.axes},
-                  {"count", collective.executions},      {"bytes_per_device", collective.Bytes()},
-                  {"cause", collective.cost.cause},      {"source", PlaceOf(partitioned, x)}};
+    Json entry = {
+        {"kind", collective.cost.kind},        {"name", x.name()},
+        {"shape", ToString(x.shape(), false)}, {"axes", collective.cost.axes},
+        {"count", collective.executions},      {"bytes_per_device", collective.Bytes()},
+        {"cause", collective.cost.cause},      {"source", PlaceOf(partitioned, lines, x)}};
     if (collective.cause != nullptr) add_cause(entry, *collective.cause);
     collectives.Append(std::move(entry));
   }
@@ -302,7 +309,7 @@ std::string CollectiveReportJson(const Module& partitioned, const CollectiveRepo
     for (const Rematerialization& r : list) {
       Json entry = {{"bytes_per_device", r.bytes_per_device},
                     {"computed_whole", r.user_runs_whole},
-                    {"source", PlaceOf(partitioned,
+                    {"source", PlaceOf(partitioned, lines,
                                        *(r.cause.user == nullptr ? r.cause.value : r.cause.user))}};
       add_cause(entry, r.cause);
       if (r.advice) entry.Set("avoided_by", AdviceAsJson(*r.advice, report.bytes_per_device));

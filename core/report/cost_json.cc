@@ -10,6 +10,7 @@
 #include "core/report/memory_text.h"
 #include "core/report/pipeline_text.h"
 #include "ir/metadata.h"
+#include "ir/source_lines.h"
 
 namespace gshard {
 namespace {
@@ -71,7 +72,7 @@ Json CollectiveRows(const CostReport& report) {
   return rows;
 }
 
-Json CollectiveCalls(const Module& module, const CostReport& report) {
+Json CollectiveCalls(const SourceLines& lines, const CostReport& report) {
   Json rows = Json::Array();
   for (size_t i = 0; i < std::min(kMaxRows, report.collective_calls.size()); ++i) {
     const CollectiveCall& call = report.collective_calls[i];
@@ -85,12 +86,12 @@ Json CollectiveCalls(const Module& module, const CostReport& report) {
                  {"exposed_s", call.exposed_s},
                  {"cause", call.cost.cause},
                  {"op_name", OpNameOf(*call.instruction)},
-                 {"source", SourceLineOf(module, *call.instruction)}});
+                 {"source", lines.TextOf(*call.instruction)}});
   }
   return rows;
 }
 
-Json Kernels(const Module& module, const CostReport& report) {
+Json Kernels(const SourceLines& lines, const CostReport& report) {
   Json rows = Json::Array();
   for (size_t i = 0; i < std::min(kMaxRows, report.kernels.size()); ++i) {
     const KernelRow& kernel = report.kernels[i];
@@ -104,7 +105,7 @@ Json Kernels(const Module& module, const CostReport& report) {
                  {"text_time_s", kernel.text_time_s.value_or(0)},
                  {"model_time_s", kernel.model_time_s},
                  {"op_name", OpNameOf(*kernel.root)},
-                 {"source", SourceLineOf(module, *kernel.root)}});
+                 {"source", lines.TextOf(*kernel.root)}});
   }
   return rows;
 }
@@ -148,6 +149,7 @@ std::string CostAsJson(const Module& module, const CostReport& report, size_t to
   }
   Json mesh = Json::Array();
   for (const MeshAxis& axis : report.mesh) mesh.Append({{"name", axis.name}, {"size", axis.size}});
+  const SourceLines lines(module);
   Json document = {{"schema", "gshard.cost/1"},
                    {"module", module.name()},
                    {"devices", report.devices},
@@ -198,8 +200,8 @@ std::string CostAsJson(const Module& module, const CostReport& report, size_t to
                    {"collectives", CollectiveRows(report)},
                    {"as_xla", std::move(xla.as_xla)},
                    {"xla_full_rematerializations", std::move(xla.xla_full_rematerializations)},
-                   {"collective_calls", CollectiveCalls(module, report)},
-                   {"kernels", Kernels(module, report)},
+                   {"collective_calls", CollectiveCalls(lines, report)},
+                   {"kernels", Kernels(lines, report)},
                    {"by_opcode", WorkRows(report.by_opcode)},
                    {"by_source", WorkRows(report.by_source)},
                    {"by_group", WorkRows(report.by_group)},

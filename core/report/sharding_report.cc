@@ -14,6 +14,7 @@
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
+#include "ir/source_lines.h"
 
 namespace gshard {
 namespace {
@@ -109,8 +110,8 @@ const Shape* LeafShape(const Instruction* x, int64_t leaf) {
   return x->shape()->IsTuple() ? x->shape()->element(leaf) : x->shape();
 }
 
-std::string PlaceOf(const Module& module, const Instruction* x) {
-  std::string place = SourceLineOf(module, *x);
+std::string PlaceOf(const SourceLines& lines, const Instruction* x) {
+  std::string place = lines.TextOf(*x);
   return place.empty() ? OpNameOf(*x) : place;
 }
 
@@ -187,10 +188,10 @@ ShardingReport MakeShardingReport(const Module& module, const PropagationFinding
 std::string ShardingReportText(const Module& module, const ShardingReport& report,
                                const Mesh* mesh) {
   Context& ctx = module.context();
-  std::string out =
-      fmt::format("{}: shardings over {}{}\n", module.name(), Counted(report.devices, "device"),
-                  report.propagated_as == PropagationMode::kShardy ? ", propagated by Shardy's rules"
-                                                                   : "");
+  const SourceLines lines(module);
+  std::string out = fmt::format(
+      "{}: shardings over {}{}\n", module.name(), Counted(report.devices, "device"),
+      report.propagated_as == PropagationMode::kShardy ? ", propagated by Shardy's rules" : "");
   out +=
       fmt::format("\nReplicated although a dim could be cut further: {}, {} per device in all{}\n",
                   Counted(report.replicated_count, "value"),
@@ -204,7 +205,7 @@ std::string ShardingReportText(const Module& module, const ShardingReport& repor
         HumanBytes(static_cast<double>(r.bytes_per_device)), NameOf(r.instruction, r.leaf),
         ToString(LeafShape(r.instruction, r.leaf), false), r.copies, r.dim, r.factor,
         axes.empty() ? "" : ", free: " + axes, AlikeText(r.alike, r.bytes_per_device),
-        InBrackets(PlaceOf(module, r.instruction)));
+        InBrackets(PlaceOf(lines, r.instruction)));
   }
   out += fmt::format(
       "\nAnnotations that conflict with a neighbour: {}{}\n", report.conflict_count,
@@ -215,26 +216,27 @@ std::string ShardingReportText(const Module& module, const ShardingReport& repor
     out += fmt::format("  {} is {}, its {} '{}' wants {}{}\n", c.annotated->name(),
                        AxisText(ctx, c.annotated->sharding(), mesh),
                        c.neighbour_is_user ? "user" : "operand", c.neighbour->name(),
-                       AxisText(ctx, c.wanted, mesh), InBrackets(PlaceOf(module, c.annotated)));
+                       AxisText(ctx, c.wanted, mesh), InBrackets(PlaceOf(lines, c.annotated)));
   }
   out += fmt::format("\nDims that do not divide: {}{}\n", report.uneven_count,
                      Listed(report.uneven.size(), report.lists_all_uneven, "costliest"));
   for (const ShardingReport::Uneven& u : report.uneven) {
-    out += fmt::format(
-        "  {:>10} of padding  {} {}: dim {} of size {} in {} tiles{}{}\n",
-        HumanBytes(static_cast<double>(u.padding_bytes)), NameOf(u.instruction, u.leaf),
-        ToString(LeafShape(u.instruction, u.leaf), false), u.dim, u.size, u.tiles,
-        AlikeText(u.alike, u.padding_bytes), InBrackets(PlaceOf(module, u.instruction)));
+    out +=
+        fmt::format("  {:>10} of padding  {} {}: dim {} of size {} in {} tiles{}{}\n",
+                    HumanBytes(static_cast<double>(u.padding_bytes)), NameOf(u.instruction, u.leaf),
+                    ToString(LeafShape(u.instruction, u.leaf), false), u.dim, u.size, u.tiles,
+                    AlikeText(u.alike, u.padding_bytes), InBrackets(PlaceOf(lines, u.instruction)));
   }
   return out;
 }
 
 std::string ShardingReportJson(const Module& module, const ShardingReport& report) {
+  const SourceLines lines(module);
   Json replicated = Json::Array(), conflicts = Json::Array(), uneven = Json::Array();
   auto value = [&](const Instruction* x, int64_t leaf) {
     Json entry = {
         {"name", x->name()}, {"leaf", leaf}, {"shape", ToString(LeafShape(x, leaf), false)}};
-    std::string place = PlaceOf(module, x);
+    std::string place = PlaceOf(lines, x);
     if (!place.empty()) entry.Set("source", std::move(place));
     return entry;
   };

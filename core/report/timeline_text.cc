@@ -11,6 +11,7 @@
 #include "core/report/pipeline_text.h"
 #include "core/report/quantity_text.h"
 #include "ir/metadata.h"
+#include "ir/source_lines.h"
 
 namespace gshard {
 namespace {
@@ -142,6 +143,7 @@ std::string TimelineAsTrace(const Module& module, const CostReport& report) {
                    {"tid", static_cast<int64_t>(stream)},
                    {"args", {{"name", report.timeline.streams[stream]}}}});
   }
+  const SourceLines lines(module);
   for (const TimelineEvent& event : report.timeline.events) {
     events.Append({{"ph", "X"},
                    {"name", event.instruction->name()},
@@ -155,7 +157,7 @@ std::string TimelineAsTrace(const Module& module, const CostReport& report) {
                      {"executions", event.trip_count},
                      {"critical", event.is_critical},
                      {"op_name", OpNameOf(*event.instruction)},
-                     {"source", SourceLineOf(module, *event.instruction)}}}});
+                     {"source", lines.TextOf(*event.instruction)}}}});
   }
   if (report.pipeline) AddStages(*report.pipeline, events);
   Json trace = {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}};

@@ -59,10 +59,12 @@ const CopyCosts::Values& CopyCosts::OtherSources(int32_t kernel, const Instructi
   open_.clear();
   drafts_.StartSearch();
   drafts_.Visit(x);
+  const auto is_large = [&](const Instruction* operand) {
+    return operand->shape()->IsArray() && operand->shape()->rank() > 0 &&
+           8 * operand->shape()->byte_size() > x->shape()->byte_size();
+  };
   const auto visit = [&](const Instruction* operand) {
-    const bool is_large = operand->shape()->IsArray() && operand->shape()->rank() > 0 &&
-                          8 * operand->shape()->byte_size() > x->shape()->byte_size();
-    if (!is_large || !drafts_.Visit(operand)) return;
+    if (!is_large(operand) || !drafts_.Visit(operand)) return;
     open_.push_back(operand);
     --left;
   };
@@ -70,6 +72,7 @@ const CopyCosts::Values& CopyCosts::OtherSources(int32_t kernel, const Instructi
   for (const auto* list : {&draft.members, &draft.copies}) {
     for (const Instruction* member : *list) {
       for (const Instruction* operand : member->operands()) {
+        if (!is_large(operand)) continue;
         const KernelDrafts::KernelList theirs = drafts_.KernelsOf(operand);
         if (std::ranges::find(theirs, kernel) == theirs.end()) visit(operand);
       }

@@ -10,6 +10,7 @@
 
 #include "core/report/quantity_text.h"
 #include "ir/metadata.h"
+#include "ir/source_lines.h"
 
 namespace gshard {
 namespace {
@@ -22,6 +23,7 @@ struct Cause {
 // The largest tensor at the peak, and the line of the largest that has one.
 Cause OfMemory(const Module& module, const CostReport& report) {
   Cause cause;
+  const SourceLines lines(module);
   for (const LiveBuffer& buffer : report.memory.at_peak) {
     if (cause.text.empty()) {
       cause.text = fmt::format(
@@ -29,7 +31,7 @@ Cause OfMemory(const Module& module, const CostReport& report) {
           ToString(buffer.shape, false), HumanBytes(static_cast<double>(buffer.bytes)),
           buffer.free_axes.empty() ? "" : ", replicated though " + buffer.free_axes + " was free");
     }
-    const std::string source = SourceLineOf(module, *buffer.instruction);
+    const std::string source = lines.TextOf(*buffer.instruction);
     if (source.empty()) continue;
     cause.place = SourcePlace(source);
     break;

@@ -14,6 +14,7 @@
 #include "core/report/annotation_advice.h"
 #include "core/report/quantity_text.h"
 #include "ir/metadata.h"
+#include "ir/source_lines.h"
 
 namespace gshard {
 namespace {
@@ -94,12 +95,13 @@ std::vector<AsXlaRematerialization> RematerializationsOf(Module& as_xla,
     return AxisText(as_xla.context(), sharding, NamedMesh(as_xla));
   };
   std::vector<AsXlaRematerialization> list;
+  const SourceLines lines(as_xla);
   for (const CollectiveReport::Rematerialization& r : report.rematerializations) {
     const Instruction* value = r.cause.value;
     if (value == nullptr || !r.cause.full_rematerialization) continue;
     const Instruction* user = r.cause.user == nullptr ? value : r.cause.user;
     list.push_back({std::string(value->name()), std::string(user->name()), OpNameOf(*value),
-                    SourceLineOf(as_xla, *value), SourceLineOf(as_xla, *user), text(r.cause.has),
+                    lines.TextOf(*value), lines.TextOf(*user), text(r.cause.has),
                     text(r.cause.wants), value->shape()->byte_size(), r.bytes_per_device,
                     report.bytes_per_device, r.advice});
   }

@@ -68,7 +68,9 @@ std::string Joined(std::span<const std::string> parts) {
 }
 
 ModuleWriter::ModuleWriter(const Module& module, bool gspmd, bool locations)
-    : module_(module), locations_(locations), shardings_(module, gspmd) {}
+    : module_(module), shardings_(module, gspmd) {
+  if (locations) lines_.emplace(module);
+}
 
 bool ModuleWriter::Fail(const Instruction* x, std::string message, std::string hint) {
   if (!error_.has_value()) {
@@ -134,9 +136,9 @@ std::string ModuleWriter::NewValue() { return fmt::format("%{}", next_value_++);
 std::string ModuleWriter::FreshArgument() { return fmt::format("%arg{}", next_argument_++); }
 
 std::string ModuleWriter::LocationOf(const Instruction* x) {
-  if (!locations_ || x->metadata().empty()) return {};
+  if (!lines_ || x->metadata().empty()) return {};
   const OpMetadata metadata = ParseMetadata(x->metadata());
-  const std::string line = SourceLineOf(module_, *x);
+  const std::string line = lines_->TextOf(*x);
   // Without a number where none is known; names of files may have colons, too.
   const size_t digits = line.find_last_not_of("0123456789") + 1;
   const bool has_number = digits > 0 && digits < line.size() && line[digits - 1] == ':';
@@ -398,7 +400,7 @@ std::string ModuleWriter::ArgumentText(const Instruction* parameter, const Leave
     }
     if (!attributes.empty()) text += " {" + Joined(attributes) + "}";
     const std::string op_name = OpNameOf(*parameter);
-    if (locations_ && !op_name.empty()) text += fmt::format(" loc({})", QuotedMlir(op_name));
+    if (lines_ && !op_name.empty()) text += fmt::format(" loc({})", QuotedMlir(op_name));
   }
   return text;
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "ir/module.h"
+#include "ir/source_lines.h"
 #include "ir/stablehlo/print/sharding_writer.h"
 #include "ir/traversal.h"
 
@@ -105,7 +106,7 @@ class ModuleWriter {
   void CollectMeshes();
 
   const Module& module_;
-  bool locations_;
+  std::optional<SourceLines> lines_;  // where locations are written
   ShardingWriter shardings_;
   std::string out_;
   int indentation_ = 2;
