@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_set>
+#include <vector>
 
 #include "core/cost/memory/buffer_size.h"
 #include "core/report/quantity_text.h"
@@ -37,13 +39,23 @@ std::string TensorText(const LiveBuffer& row) {
   return text;
 }
 
-// Values that are looked at for one with a source line.
-constexpr size_t kMaxLooked = 200;
+// Values that are looked at for one with a source line, by their users and operands.
+constexpr size_t kMaxExpanded = 200, kMaxLooked = 2000;
+
+bool HasLine(const Module& module, const SourceLines& lines) {
+  return std::ranges::any_of(module.computations(), [&](const Computation* computation) {
+    return std::ranges::any_of(computation->instructions(),
+                               [&](const Instruction* x) { return !lines.TextOf(*x).empty(); });
+  });
+}
 
 }  // namespace
 
 BufferPlaces::BufferPlaces(const Module& module, const MemoryReport& report)
-    : module_(report.compiled ? *report.compiled : module), lines_(module_), users_(module_) {}
+    : module_(report.compiled ? *report.compiled : module),
+      lines_(module_),
+      users_(module_),
+      has_line_(HasLine(module_, lines_)) {}
 
 std::string BufferPlaces::Of(const LiveBuffer& buffer) const {
   const Instruction& x = *buffer.instruction;
@@ -66,12 +78,16 @@ std::string BufferPlaces::TextOf(const LiveBuffer& buffer) const {
 
 // Breadth first.
 const Instruction* BufferPlaces::Nearest(const Instruction& x, bool is_user) const {
+  if (!has_line_) return nullptr;
   std::vector<const Instruction*> queue = {&x};
-  for (size_t i = 0; i < queue.size() && i < kMaxLooked; ++i) {
+  std::unordered_set<const Instruction*> seen = {&x};
+  for (size_t i = 0; i < queue.size() && i < kMaxExpanded; ++i) {
     const std::span<Instruction* const> next = is_user ? users_.of(queue[i]) : queue[i]->operands();
     for (const Instruction* one : next) {
+      if (!seen.insert(one).second) continue;
       if (!lines_.TextOf(*one).empty()) return one;
-      if (std::ranges::find(queue, one) == queue.end()) queue.push_back(one);
+      if (queue.size() == kMaxLooked) return nullptr;
+      queue.push_back(one);
     }
   }
   return nullptr;

@@ -37,6 +37,7 @@ class BufferPlaces {
   const Module& module_;
   SourceLines lines_;
   Users users_;
+  bool has_line_;  // any instruction of the module
 };
 
 // The `rows` largest of what is alive at the peak, a line each, and the sum of the rest.
