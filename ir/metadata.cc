@@ -6,7 +6,6 @@
 #include <charconv>
 
 #include "ir/lexer.h"
-#include "ir/source_lines.h"
 #include "ir/utf8.h"
 
 namespace gshard {
@@ -39,16 +38,6 @@ int64_t ToInt(std::string_view text) {
   int64_t value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
-}
-
-// The row `id` of a debug table as written; empty if there is none.
-std::string_view TableRow(std::string_view tables, std::string_view table, int64_t id) {
-  std::string_view found;
-  ForEachTableRow(tables, table, [&](int64_t number, std::string_view row) {
-    if (number == id) found = row;
-    return found.empty();
-  });
-  return found;
 }
 
 }  // namespace
@@ -114,28 +103,6 @@ std::string WrittenSourceLine(const OpMetadata& metadata) {
   return metadata.source_line > 0 && !metadata.source_file.empty()
              ? fmt::format("{}:{}", metadata.source_file, metadata.source_line)
              : metadata.source_file;
-}
-
-std::string SourceLineOf(const Module& module, const Instruction& instruction) {
-  const OpMetadata metadata = ParseMetadata(instruction.metadata());
-  const std::string_view tables = module.debug_tables();
-  std::string innermost = WrittenSourceLine(metadata);
-  if (!innermost.empty() && !IsLibraryFile(metadata.source_file)) return innermost;
-  for (int64_t number = metadata.stack_frame_id; number > 0;) {
-    const std::string_view frame = TableRow(tables, "StackFrames", number);
-    const auto [location_id, parent] = IntegerFields(frame, "file_location_id", "parent_frame_id");
-    const auto [file_id, line] =
-        IntegerFields(TableRow(tables, "FileLocations", location_id), "file_name_id", "line");
-    const std::string file = Unquoted(TableRow(tables, "FileNames", file_id));
-    if (file.empty()) break;
-    std::string text = fmt::format("{}:{}", file, line);
-    if (!IsLibraryFile(file)) return text;
-    if (innermost.empty()) innermost = std::move(text);
-    // The text has the parent's number plus one; a parent stands before its children.
-    if (parent > number) break;
-    number = parent - 1;
-  }
-  return innermost;
 }
 
 std::vector<std::pair<std::string_view, std::string_view>> ParseFrontendAttributes(

@@ -25,9 +25,6 @@ OpMetadata ParseMetadata(std::string_view text);
 std::string OpNameOf(const Instruction& instruction);
 // "file.py:12" by source_file and source_line alone; empty if there is none.
 std::string WrittenSourceLine(const OpMetadata& metadata);
-// "file.py:12" by source_file or by the module's stack-frame tables; empty if unknown. Searches the
-// tables: SourceLines (ir/source_lines.h) is for many instructions.
-std::string SourceLineOf(const Module& module, const Instruction& instruction);
 
 // Calls `visit(number, row)` for the rows of a debug table (Module::debug_tables) as written, until
 // it says false or a row is malformed. Rows are numbered from 1.

@@ -136,4 +136,8 @@ const SourceLine* SourceLines::Innermost(int64_t number) const {
   return innermost == frames_.end() ? nullptr : &innermost->second.line;
 }
 
+std::string SourceLineOf(const Module& module, const Instruction& x) {
+  return SourceLines(module).TextOf(x);
+}
+
 }  // namespace gshard

@@ -38,8 +38,8 @@ class SourceLines {
   // Without tables, source_file and source_line of its metadata.
   std::vector<SourceLine> Of(const Instruction& x) const;
 
-  // What SourceLineOf (ir/metadata.h) says, without reading the tables again: the innermost line of
-  // the user's program, else the innermost of all. Empty if nothing is known.
+  // "file.py:12": the innermost line of the user's program, else the innermost of all. Empty if
+  // nothing is known.
   std::string TextOf(const Instruction& x) const;
 
   // The same, for people: the file's path from the folder that all files of the user's program are
@@ -56,6 +56,9 @@ class SourceLines {
   std::unordered_map<int64_t, Frame> frames_;  // by number
   std::string_view root_;  // folder of the user's program, with its slash; empty if not known
 };
+
+// TextOf for one instruction; reads all of the module's tables.
+std::string SourceLineOf(const Module& module, const Instruction& x);
 
 }  // namespace gshard
 

@@ -262,9 +262,10 @@ class PartMerger {
 
   // Instructions of the body, in its order, as this part has them, copied into the entry. `state`:
   // what an element of the loop's state is then.
-  template <typename List, typename State>
+  template <typename State>
   std::unordered_map<const Instruction*, Instruction*> InPart(const PartLoop& parts, int64_t part,
-                                                              const List& list, State state) {
+                                                              const std::vector<Instruction*>& list,
+                                                              State state) {
     std::unordered_map<const Instruction*, Instruction*> inner;
     for (Instruction* x : list) {
       if (parts.IsCounter(x)) {

@@ -11,7 +11,7 @@
 #include "core/analysis/meshes.h"
 #include "core/report/annotation_advice.h"
 #include "core/report/quantity_text.h"
-#include "ir/metadata.h"
+#include "ir/source_lines.h"
 
 namespace gshard {
 namespace {

@@ -13,6 +13,7 @@
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
+#include "ir/source_lines.h"
 
 namespace gshard {
 namespace {
@@ -116,8 +117,8 @@ class Walk {
   std::vector<std::pair<size_t, uint32_t>> pending_;
 };
 
-std::string SourceOf(const Module& module, const Instruction* x) {
-  std::string text = SourceLineOf(module, *x);
+std::string SourceOf(const SourceLines& lines, const Instruction* x) {
+  std::string text = lines.TextOf(*x);
   std::string op_name = OpNameOf(*x);
   if (!op_name.empty()) text += text.empty() ? op_name : " (" + op_name + ")";
   return text;
@@ -202,6 +203,7 @@ void AppendSteps(std::string& out, Module& module, const std::vector<ExplainStep
     size_t step;
     int depth;
   };
+  const SourceLines lines(module);
   std::vector<Frame> stack = {{0, 1}};
   while (!stack.empty()) {
     Frame f = stack.back();
@@ -217,7 +219,7 @@ void AppendSteps(std::string& out, Module& module, const std::vector<ExplainStep
     std::string sharding =
         s.sharding == nullptr ? "none" : AxisText(module.context(), s.sharding, mesh);
     out += fmt::format("{} = {}: {}", name, sharding, Reason(module, s));
-    std::string source = SourceOf(module, s.instruction);
+    std::string source = SourceOf(lines, s.instruction);
     if (!source.empty()) out += "  [" + source + "]";
     out += '\n';
     for (size_t i = s.causes.size(); i > 0; --i) {
@@ -286,6 +288,7 @@ std::string ShardingHistoryText(const ExplainRecorder& recorder, Module& module,
 
 void AddShardingHistory(Json& object, const ExplainRecorder& recorder, const Module& module,
                         const Instruction* x) {
+  const SourceLines lines(module);
   Json leaves = Json::Array();
   for (int64_t leaf = 0; leaf < x->shape()->leaf_count(); ++leaf) {
     Json steps = Json::Array();
@@ -301,7 +304,7 @@ void AddShardingHistory(Json& object, const ExplainRecorder& recorder, const Mod
         step.Set("from", SourceOfLeaf(*s.change, s.leaf)->name());
       }
       if (s.change->level >= 0) step.Set("level", s.change->level);
-      std::string source = SourceOf(module, s.instruction);
+      std::string source = SourceOf(lines, s.instruction);
       if (!source.empty()) step.Set("source", std::move(source));
       std::string place = HloPlaceOf(module, s.instruction);
       if (!place.empty()) step.Set("place", std::move(place));

@@ -23,7 +23,8 @@ import numpy as np
 from vs_xla import processor
 
 ROUNDS, STEPS = 5, 6
-TYPES = {"f32": ("float32", "f32"), "bf16": ("bfloat16", "bf16"), "s8": ("int8", "s32")}  # and of the result
+RESULTS = {"f32": "f32", "bf16": "bf16", "s8": "s32"}  # by type of the factors
+IN_JAX = {"f32": "float32", "bf16": "bfloat16", "s8": "int8", "s32": "int32"}
 GRAPH = """HloModule product
 ENTRY main {{
   a = {type}[{size},{size}] parameter(0)
@@ -53,24 +54,23 @@ def of_xla(size, dtype, result):
 
 def main():
     sizes = [int(size) for size in sys.argv[1:]] or [1024, 2048, 4096]
-    numpy_name = {"f32": "float32", "bf16": "bfloat16", "s32": "int32"}
     slower, machine = False, {}
     rows = []
     with tempfile.TemporaryDirectory() as work:
         for size in sizes:
             path = {}
-            for name, (_, result) in TYPES.items():
+            for name, result in RESULTS.items():
                 path[name] = os.path.join(work, f"{name}.hlo")
                 with open(path[name], "w") as text:
                     text.write(GRAPH.format(type=name, result=result, size=size))
             times = {}
             for _ in range(ROUNDS):
-                for name, (dtype, result) in TYPES.items():
+                for name, result in RESULTS.items():
                     ours, machine = of_gshard(path[name])
                     times.setdefault(("gshard", name), []).extend(ours)
-                    times.setdefault(("xla", name), []).extend(of_xla(size, dtype, numpy_name[result]))
+                    times.setdefault(("xla", name), []).extend(of_xla(size, IN_JAX[name], IN_JAX[result]))
             rate = {key: 2 * size**3 / statistics.median(values) / 1e9 for key, values in times.items()}
-            for name in TYPES:
+            for name in RESULTS:
                 ours, theirs = rate["gshard", name], rate["xla", name]
                 of_f32 = ours / rate["gshard", "f32"]
                 slower = slower or of_f32 < 1

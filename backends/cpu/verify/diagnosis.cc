@@ -19,6 +19,7 @@
 #include "ir/computation.h"
 #include "ir/mesh.h"
 #include "ir/metadata.h"
+#include "ir/source_lines.h"
 #include "ir/try.h"
 
 namespace gshard::cpu {

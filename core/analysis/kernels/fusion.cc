@@ -85,12 +85,8 @@ class FusionBuilder {
       const auto& members = (*model_.attention_)[i].members;
       draft.kernel.root = members.back();
       draft.elements = members.back()->shape()->element_count();
-      for (const Instruction* x : members) {
-        drafts_.SetKernels(x, drafts_.count());
-        drafts_.member(x).kernel = drafts_.count();
-      }
-      draft.kernel.members.assign(members.rbegin(), members.rend());
-      drafts_.Add(std::move(draft));
+      const int32_t number = drafts_.Add(std::move(draft));
+      for (size_t k = members.size(); k-- > 0;) drafts_.AddMember(number, members[k]);
     }
   }
 
@@ -484,15 +480,12 @@ class FusionBuilder {
     KernelDraft draft;
     draft.kernel.root = x;
     draft.kernel.members.reserve(4);
-    draft.kernel.members.push_back(x);
     draft.kernel.is_free = IsFree(x);
     draft.root_role = role == Role::kCheap ? Role::kElementwise : role;
     draft.has_dot = role == Role::kDot;
     draft.changes_layout_only = IsLayoutChange(x);
     draft.elements = x->shape()->element_count();
-    drafts_.member(x).kernel = drafts_.count();
-    drafts_.SetKernels(x, drafts_.count());
-    drafts_.Add(std::move(draft));
+    drafts_.AddMember(drafts_.Add(std::move(draft)), x);
   }
 
   // Kernels in the order of their roots, members in text order.

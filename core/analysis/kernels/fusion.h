@@ -81,8 +81,8 @@ struct FusionKernel {
   bool is_free = false;
 };
 
-// The kernel that an instruction is a member of, by its index in FusionModel::kernels(), and whether
-// its value is never materialised.
+// The kernel that an instruction is a member of, by its index in FusionModel::kernels(), and
+// whether its value is never materialised.
 struct KernelMembership {
   int32_t kernel = -1;  // none
   bool is_fused = false;

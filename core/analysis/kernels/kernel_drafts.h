@@ -45,7 +45,11 @@ class KernelDrafts {
   const KernelDraft& operator[](int32_t kernel) const {
     return drafts_[static_cast<size_t>(kernel)];
   }
-  void Add(KernelDraft draft) { drafts_.push_back(std::move(draft)); }
+  // Returns its number.
+  int32_t Add(KernelDraft draft) {
+    drafts_.push_back(std::move(draft));
+    return count() - 1;
+  }
   // Makes x a member of a kernel, which alone computes it.
   void AddMember(int32_t kernel, const Instruction* x) {
     member(x).kernel = kernel;
@@ -58,7 +62,7 @@ class KernelDrafts {
   const KernelKind& kind(const Instruction* x) const { return kinds_[Index(x)]; }
   size_t place(const Instruction* x) const { return places_[Index(x)]; }
   std::span<const KernelKind> kinds() const { return kinds_; }  // by id from the first on
-  std::span<const size_t> places() const { return places_; }    // in the order, as kinds
+  std::span<const size_t> places() const { return places_; }    // in the order, likewise
 
   // The kernels that compute x; empty: none.
   KernelList KernelsOf(const Instruction* x) const {

@@ -1,10 +1,11 @@
 // What of a step is done once before the micro-batches, with each of them, and once after.
 //
-// Read from the program of one micro-batch (core/pipeline/plan/split_batch.h). A value *varies* if it
-// differs between micro-batches. All-reduces end that: a sum over the batch that no varying value
-// needs is accumulated, and what follows from it is computed once, after the last micro-batch. One
-// that returns into an example's path (batch norm) is that of the micro-batch repeated M times. So
-// is a sum where the micro-batch joins it with such a one, whatever is accumulated of it besides.
+// Read from the program of one micro-batch (core/pipeline/plan/split_batch.h). A value *varies* if
+// it differs between micro-batches. All-reduces end that: a sum over the batch that no varying
+// value needs is accumulated, and what follows from it is computed once, after the last
+// micro-batch. One that returns into an example's path (batch norm) is that of the micro-batch
+// repeated M times. So is a sum where the micro-batch joins it with such a one, whatever is
+// accumulated of it besides.
 //
 // Sums of what examples alone decide, random keys and counters of steps beside them, are known
 // before the micro-batches, and so is what follows from them: of advantages the mean, and then the

@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "core/report/quantity_text.h"
-#include "ir/metadata.h"
 #include "ir/source_lines.h"
 
 namespace gshard {

@@ -7,6 +7,7 @@
 #include "ir/metadata.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
+#include "ir/source_lines.h"
 #include "ir/traversal.h"
 
 namespace gshard {

@@ -10,6 +10,7 @@
 #include "ir/metadata.h"
 #include "ir/printer.h"
 #include "ir/sharding_text.h"
+#include "ir/source_lines.h"
 #include "ir/stablehlo/writer.h"
 #include "ir/verify/verifier.h"
 
