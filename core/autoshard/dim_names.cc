@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "core/op_dims/dim_relation.h"
 #include "ir/dims.h"
@@ -40,6 +43,7 @@ DimNames::DimNames(const Module& module) {
   for (const Computation* computation : module.computations()) TieComputation(*computation);
   TieAliases(module);
   TieLayers(module);
+  TieProducts(module);
   name_.assign(parent_.size(), -1);
   for (Node node = 0; node < parent_.size(); ++node) {
     int& name = name_[Find(node)];
@@ -119,6 +123,33 @@ void DimNames::TieLayers(const Module& module) {
     const auto [it, is_new] =
         first.try_emplace({WithoutLayerNumbers(name), parameter->shape()}, parameter);
     if (!is_new) TieValues(it->second, 0, parameter, 0, 1);
+  }
+}
+
+void DimNames::TieProducts(const Module& module) {
+  std::vector<bool> is_of_parameter(parent_.size(), false);
+  for (const Instruction* parameter : module.entry()->parameters()) {
+    const Node end = first_[parameter->id()].back();
+    for (Node node = first_[parameter->id()][0]; node < end; ++node) {
+      is_of_parameter[Find(node)] = true;
+    }
+  }
+  using Kind = std::tuple<std::string, Opcode, const Shape*, std::vector<int64_t>>;
+  std::map<Kind, const Instruction*> first;
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (!IsProduct(x->opcode()) || !x->shape()->IsArray()) continue;
+      const std::string name = OpNameOf(*x);
+      if (name.empty()) continue;
+      std::vector<int64_t> known;
+      for (int64_t d = 0; d < x->shape()->rank(); ++d) {
+        const Node root = Find(NodeOf(x, 0, d));
+        known.push_back(is_of_parameter[root] ? int64_t{root} : -1);
+      }
+      const auto [it, is_new] = first.try_emplace(
+          {WithoutLayerNumbers(name), x->opcode(), x->shape(), std::move(known)}, x);
+      if (!is_new) TieValues(it->second, 0, x, 0, 1);
+    }
   }
 }
 

@@ -4,7 +4,8 @@
 // and tuples, as in Automap and TOAST (docs/auto.md): thousands of dims come to about ten names,
 // such as the batch, the model's width, the heads. What is made of constants alone ties nothing.
 // Layers that are written out are tied, too: parameters of one shape whose op_names differ only in
-// numbers within.
+// numbers within, and then the dims that no parameter has (the width of a head) of products alike
+// in op_name, opcode, shape and the names of their other dims.
 #ifndef GSHARD_CORE_AUTOSHARD_DIM_NAMES_H_
 #define GSHARD_CORE_AUTOSHARD_DIM_NAMES_H_
 
@@ -14,6 +15,12 @@
 #include "ir/module.h"
 
 namespace gshard::autoshard {
+
+// Of matrices, convolutions too.
+inline bool IsProduct(Opcode opcode) {
+  return opcode == Opcode::kDot || opcode == Opcode::kConvolution || opcode == Opcode::kRaggedDot ||
+         opcode == Opcode::kScaledDot;
+}
 
 class DimNames {
  public:
@@ -29,6 +36,7 @@ class DimNames {
   void AddNodes(const Module& module);
   void TieAliases(const Module& module);
   void TieLayers(const Module& module);
+  void TieProducts(const Module& module);
   void TieComputation(const Computation& computation);
   void TieOperation(const Instruction* x, const std::vector<bool>& is_constant);
   // Leaf by leaf, from a leaf of each on, `leaves` of them.

@@ -16,11 +16,6 @@ namespace {
 // Of one group: more are shortened to those that cut most.
 constexpr size_t kMaxOptions = 64;
 
-bool IsProduct(Opcode opcode) {
-  return opcode == Opcode::kDot || opcode == Opcode::kConvolution || opcode == Opcode::kRaggedDot ||
-         opcode == Opcode::kScaledDot;
-}
-
 // Entry parameters from which a result is made by elementwise operations alone, or whose memory a
 // result takes: what a training step updates, and the caches of a decoding step.
 std::unordered_set<const Instruction*> UpdatedParameters(const Module& module) {

@@ -140,6 +140,14 @@ class Simulation {
   }
 
  private:
+  // Keys of instances (KeyOf), the smallest first.
+  using KeyQueue = std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>>;
+  // Of instances that are ready and need these links.
+  struct ReadyLinks {
+    uint32_t links = 0;
+    KeyQueue keys;
+  };
+
   static constexpr size_t kNothing = SIZE_MAX;
   static constexpr double kNever = std::numeric_limits<double>::infinity();
   struct Stall {
@@ -246,7 +254,24 @@ class Simulation {
       instant_.push_back(instance);
       return;
     }
-    (node.on_compute ? ready_compute_ : ready_links_).push(KeyOf(instance));
+    (node.on_compute ? ready_compute_ : ReadyOn(node.links)).push(KeyOf(instance));
+  }
+
+  KeyQueue& ReadyOn(uint32_t links) {
+    for (ReadyLinks& ready : ready_links_) {
+      if (ready.links == links) return ready.keys;
+    }
+    ready_links_.push_back({links, {}});
+    return ready_links_.back().keys;
+  }
+  // The one with the first of all instances whose links are free, or null.
+  KeyQueue* NextOnFreeLinks() {
+    KeyQueue* next = nullptr;
+    for (ReadyLinks& ready : ready_links_) {
+      const bool may_start = !ready.keys.empty() && LinksFree(ready.links);
+      if (may_start && (next == nullptr || ready.keys.top() < next->top())) next = &ready.keys;
+    }
+    return next;
   }
 
   bool LinksFree(uint32_t links) const { return (links & links_busy_) == 0; }
@@ -298,20 +323,12 @@ class Simulation {
       Finish(done, now);
       any = true;
     }
-    blocked_.clear();
-    while (!ready_links_.empty()) {
-      const uint64_t key = ready_links_.top();
-      const size_t next = InstanceOf(key);
-      ready_links_.pop();
-      if (LinksFree(nodes_[NodeOf(next)].links)) {
-        Start(next, now);
-        any = true;
-      } else {
-        blocked_.push_back(key);
-        if (links_busy_ == ~uint32_t{0}) break;
-      }
+    while (KeyQueue* ready = NextOnFreeLinks()) {
+      const size_t next = InstanceOf(ready->top());
+      ready->pop();
+      Start(next, now);
+      any = true;
     }
-    for (const uint64_t key : blocked_) ready_links_.push(key);
     while (compute_ == kNothing && !ready_compute_.empty()) {
       const size_t next = InstanceOf(ready_compute_.top());
       if (!LinksFree(nodes_[NodeOf(next)].links)) break;
@@ -375,9 +392,8 @@ class Simulation {
   std::vector<size_t> finished_of_copy_;
   std::vector<size_t> computed_;  // instances on the compute stream, in order
   std::vector<Stall> stalls_;
-  // Keys of instances.
-  std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> ready_compute_, ready_links_;
-  std::vector<uint64_t> blocked_;  // memory of StartAll
+  KeyQueue ready_compute_;
+  std::vector<ReadyLinks> ready_links_;  // each of other links
   std::priority_queue<std::pair<double, size_t>, std::vector<std::pair<double, size_t>>,
                       std::greater<>>
       running_;

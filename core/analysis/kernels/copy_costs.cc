@@ -32,6 +32,12 @@ CopyCost CopyCosts::Of(const Instruction* x, const CopiedChain& chain,
   const auto read = static_cast<double>(chain.source_bytes);
   const double product = chain.product != nullptr ? BytesOf(chain.product) : 0;
   CopyCost cost;
+  const double copied = work(chain.operations + (chain.is_wide ? 2 : -3));
+  if (chain.sources.empty() && copied <= written) {
+    // No kernel takes longer for it than for reading x, whatever else it does.
+    cost.apart = written;
+    return cost;
+  }
   // In the product's kernel, which writes it instead of the product.
   cost.apart = std::max(read - product + written, work(chain.operations - 6));
   cost.together = product;
@@ -46,7 +52,6 @@ CopyCost CopyCosts::Of(const Instruction* x, const CopiedChain& chain,
           chain.product == nullptr && std::ranges::find(read_anyway, source) != read_anyway.end();
       if (!is_read) more += BytesOf(source);
     }
-    const double copied = work(chain.operations + (chain.is_wide ? 2 : -3));
     cost.apart += others + written;
     cost.together += std::max(others + more, copied);
   }

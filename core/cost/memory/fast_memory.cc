@@ -6,50 +6,55 @@
 #include <numeric>
 
 namespace gshard {
-namespace {
-
-// Of more pieces no list by address is kept: each new one would take too long to put in.
-constexpr size_t kMaxOrdered = 4096;
-// A piece of the list is passed in this part of the time that one takes to find in the tree and
-// to sort.
-constexpr size_t kPassesPerSorted = 16;
-
-}  // namespace
 
 FastMemory::FastMemory(size_t steps, int64_t capacity) : capacity_(capacity) {
   while (size_ < steps) size_ *= 2;
   most_.assign(2 * size_, 0);
   added_.assign(2 * size_, 0);
-  below_.assign(2 * size_, 0);
-  covering_.assign(2 * size_, kNone);
+  covered_.assign(2 * size_, kNone);
+  taken_.assign(2 * size_, kNone);
 }
 
 void FastMemory::Add(const Piece& piece) {
-  const auto number = static_cast<uint32_t>(pieces_.size());
-  pieces_.push_back(piece);
-  if (number < kMaxOrdered) {
-    by_address_.insert(std::ranges::upper_bound(by_address_, piece.address, {}, &Piece::address),
-                       piece);
-  }
-  AddTo(1, {0, static_cast<uint32_t>(size_ - 1)}, piece, number);
+  AddTo(1, AllSteps(), piece);
   end_address_ = std::max(end_address_, piece.address + piece.bytes);
 }
 
-void FastMemory::AddTo(size_t node, StepSpan of_node, const Piece& piece, uint32_t number) {
+void FastMemory::AddTo(size_t node, StepSpan of_node, const Piece& piece) {
   const StepSpan steps = piece.steps;
   if (steps.first > of_node.last || steps.last < of_node.first) return;
+  AddAddresses(taken_[node], piece.address, piece.address + piece.bytes);
   if (steps.first <= of_node.first && of_node.last <= steps.last) {
     most_[node] += piece.bytes;
     added_[node] += piece.bytes;
-    covers_.push_back({number, covering_[node]});
-    covering_[node] = static_cast<uint32_t>(covers_.size() - 1);
+    AddAddresses(covered_[node], piece.address, piece.address + piece.bytes);
     return;
   }
-  ++below_[node];
   const uint32_t middle = of_node.first + (of_node.last - of_node.first) / 2;
-  AddTo(2 * node, {of_node.first, middle}, piece, number);
-  AddTo(2 * node + 1, {middle + 1, of_node.last}, piece, number);
+  AddTo(2 * node, {of_node.first, middle}, piece);
+  AddTo(2 * node + 1, {middle + 1, of_node.last}, piece);
   most_[node] = std::max(most_[2 * node], most_[2 * node + 1]) + added_[node];
+}
+
+void FastMemory::AddAddresses(uint32_t& list, int64_t begin, int64_t end) {
+  uint32_t before = kNone, at = list;
+  while (at != kNone && addresses_[at].end < begin) {
+    before = at;
+    at = addresses_[at].next;
+  }
+  if (at != kNone && addresses_[at].begin <= end) {  // they touch
+    Addresses& all = addresses_[at];
+    all.begin = std::min(all.begin, begin);
+    all.end = std::max(all.end, end);
+    while (all.next != kNone && addresses_[all.next].begin <= all.end) {
+      all.end = std::max(all.end, addresses_[all.next].end);
+      all.next = addresses_[all.next].next;
+    }
+    return;
+  }
+  const auto added = static_cast<uint32_t>(addresses_.size());
+  addresses_.push_back({begin, end, at});
+  (before == kNone ? list : addresses_[before].next) = added;
 }
 
 uint32_t FastMemory::FirstAbove(int64_t most, size_t node, StepSpan of_node, StepSpan steps) const {
@@ -64,48 +69,29 @@ uint32_t FastMemory::FirstAbove(int64_t most, size_t node, StepSpan of_node, Ste
 }
 
 uint32_t FastMemory::FirstFull(StepSpan steps, int64_t bytes) const {
-  return FirstAbove(capacity_ - bytes, 1, {0, static_cast<uint32_t>(size_ - 1)}, steps);
+  return FirstAbove(capacity_ - bytes, 1, AllSteps(), steps);
 }
 
-bool FastMemory::Collect(size_t node, StepSpan of_node, StepSpan steps, size_t most) const {
-  if (most_[node] == 0 || steps.first > of_node.last || steps.last < of_node.first) return true;
-  for (uint32_t at = covering_[node]; at != kNone; at = covers_[at].next) {
-    if (beside_.size() == most) return false;
-    const Piece& piece = pieces_[covers_[at].piece];
-    beside_.emplace_back(piece.address, piece.address + piece.bytes);
+void FastMemory::Collect(size_t node, StepSpan of_node, StepSpan steps) const {
+  if (most_[node] == 0 || steps.first > of_node.last || steps.last < of_node.first) return;
+  const bool is_whole = steps.first <= of_node.first && of_node.last <= steps.last;
+  for (uint32_t at = (is_whole ? taken_ : covered_)[node]; at != kNone; at = addresses_[at].next) {
+    beside_.emplace_back(addresses_[at].begin, addresses_[at].end);
   }
-  if (below_[node] == 0) return true;
+  if (is_whole) return;
   const uint32_t middle = of_node.first + (of_node.last - of_node.first) / 2;
-  return Collect(2 * node, {of_node.first, middle}, steps, most) &&
-         Collect(2 * node + 1, {middle + 1, of_node.last}, steps, most);
+  Collect(2 * node, {of_node.first, middle}, steps);
+  Collect(2 * node + 1, {middle + 1, of_node.last}, steps);
 }
 
 int64_t FastMemory::FreeAddress(std::span<const StepSpan> steps, int64_t bytes) const {
-  const StepSpan all = {0, static_cast<uint32_t>(size_ - 1)};
-  const bool is_ordered = by_address_.size() == pieces_.size();
-  const size_t few = is_ordered ? pieces_.size() / kPassesPerSorted : SIZE_MAX;
   beside_.clear();
-  const bool are_few =
-      std::ranges::all_of(steps, [&](const StepSpan& span) { return Collect(1, all, span, few); });
+  for (const StepSpan& span : steps) Collect(1, AllSteps(), span);
+  std::sort(beside_.begin(), beside_.end());
   int64_t address = 0;
-  // Takes pieces in the order of their addresses; true once there is room below one.
-  const auto has_room = [&](int64_t begin, int64_t end) {
-    if (begin - address >= bytes) return true;
+  for (const auto& [begin, end] : beside_) {
+    if (begin - address >= bytes) break;
     address = std::max(address, end);
-    return false;
-  };
-  if (are_few) {
-    std::sort(beside_.begin(), beside_.end());
-    for (const auto& [begin, end] : beside_) {
-      if (has_room(begin, end)) break;
-    }
-  } else {
-    for (const Piece& piece : by_address_) {
-      const bool is_beside = std::ranges::any_of(steps, [&](const StepSpan& span) {
-        return piece.steps.first <= span.last && span.first <= piece.steps.last;
-      });
-      if (is_beside && has_room(piece.address, piece.address + piece.bytes)) break;
-    }
   }
   return address + bytes <= capacity_ ? address : -1;
 }

@@ -54,37 +54,39 @@ class FastMemory {
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
-  struct Cover {  // of a node's steps by a piece
-    uint32_t piece = 0, next = kNone;
-  };
   struct Piece {
     StepSpan steps;
     int64_t address = 0, bytes = 0;
   };
+  // Of a list in the order of addresses, none of which touches the next.
+  struct Addresses {
+    int64_t begin = 0, end = 0;
+    uint32_t next = kNone;
+  };
 
   void Add(const Piece& piece);
-  void AddTo(size_t node, StepSpan of_node, const Piece& piece, uint32_t number);
+  void AddTo(size_t node, StepSpan of_node, const Piece& piece);
+  void AddAddresses(uint32_t& list, int64_t begin, int64_t end);
+  StepSpan AllSteps() const { return {0, static_cast<uint32_t>(size_ - 1)}; }
   // The first of these steps in which more than `most` bytes are in use, but for what the node's
   // parents add.
   uint32_t FirstAbove(int64_t most, size_t node, StepSpan of_node, StepSpan steps) const;
   // The first of these steps without room for so many bytes.
   uint32_t FirstFull(StepSpan steps, int64_t bytes) const;
-  // Adds the pieces in these steps to beside_; false: it has `most`, and there are more.
-  bool Collect(size_t node, StepSpan of_node, StepSpan steps, size_t most) const;
+  // Adds what is taken in these steps to beside_.
+  void Collect(size_t node, StepSpan of_node, StepSpan steps) const;
   std::vector<FastUse> PlaceWhole(const FastMemoryValue& value);
   // The lowest address that is free in all these steps, each of which has room, or -1.
   int64_t FreeAddress(std::span<const StepSpan> steps, int64_t bytes) const;
 
   int64_t capacity_ = 0, end_address_ = 0;
-  std::vector<Piece> pieces_;
-  std::vector<Piece> by_address_;  // the same, the lowest first, unless there are many
-  // A tree over the steps. Per node: the most bytes of its steps without what its parents add,
-  // what it adds to all its steps, the pieces that it has in full, and how many those below it
-  // have.
+  // A tree over the steps. Per node: the most bytes of its steps without what its parents add, and
+  // what it adds to all its steps; the addresses that are taken in all its steps but for what its
+  // parents have, and those that are taken in any (heads of lists in addresses_).
   size_t size_ = 1;
-  std::vector<int64_t> most_, added_, below_;
-  std::vector<uint32_t> covering_;  // the last of its list in covers_
-  std::vector<Cover> covers_;
+  std::vector<int64_t> most_, added_;
+  std::vector<uint32_t> covered_, taken_;
+  std::vector<Addresses> addresses_;
   mutable std::vector<std::pair<int64_t, int64_t>> beside_;  // FreeAddress's: first bytes, ends
 };
 

@@ -107,5 +107,29 @@ ENTRY e {
   CHECK(name("d") != name("f"));
 }
 
+TEST_CASE("products of layers that are written out are tied by what no parameter has",
+          "[autoshard]") {
+  const auto layer = [](const std::string& n, const std::string& x) {
+    return "  q" + n + " = f32[8,4,16] reshape(" + x + ")\n  scores" + n + " = f32[8,4,4] dot(q" +
+           n + ", q" + n +
+           "), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
+           "rhs_contracting_dims={2}, metadata={op_name=\"layers_" +
+           n + "/scores\"}\n  o" + n + " = f32[8,4,16] dot(scores" + n + ", q" + n +
+           "), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
+           "rhs_contracting_dims={1}, metadata={op_name=\"layers_" +
+           n + "/mix\"}\n  y" + n + " = f32[8,64] reshape(o" + n + ")\n";
+  };
+  const auto module =
+      Parse("HloModule m\nENTRY e {\n  x = f32[8,64] parameter(0), metadata={op_name=\"x\"}\n" +
+            layer("0", "x") + layer("1", "y0") + "  ROOT r = f32[8,64] negate(y1)\n}\n");
+  const DimNames names(*module);
+  const auto name = [&](const char* of, int64_t dim) {
+    return names.Of(Find(*module, of), 0, dim);
+  };
+  CHECK(name("o0", 2) == name("o1", 2));  // the width of a head
+  CHECK(name("o0", 2) != name("o0", 1));
+  CHECK(name("scores0", 2) == name("o1", 1));  // heads: a parameter's
+}
+
 }  // namespace
 }  // namespace gshard::autoshard
