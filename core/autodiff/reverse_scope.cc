@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <unordered_set>
 
+#include "core/autodiff/emit.h"
+#include "core/autodiff/expansion.h"
 #include "ir/attribute_names.h"
 #include "ir/custom_call.h"
 #include "ir/metadata.h"
@@ -24,6 +28,37 @@ bool IsCheap(const Instruction* x) {
   if (opcode == Opcode::kConvert) return true;
   return IsElementwise(opcode) && x->shape()->IsArray() &&
          (IsInteger(x->shape()->dtype()) || x->shape()->dtype() == DType::kPred);
+}
+
+// Does the adjoint of an element go to the same elements of the operands?
+bool PassesOnWhatCounts(const Instruction* x) {
+  return IsElementwise(x->opcode()) && x->shape()->IsArray() && x->opcode() != Opcode::kClamp &&
+         x->opcode() != Opcode::kMap;
+}
+
+// May the product of the derivative of x and zero be other than zero? That of what is infinite is.
+bool MaySpoil(const Instruction* x) {
+  switch (x->opcode()) {
+    case Opcode::kAdd:
+    case Opcode::kSubtract:
+    case Opcode::kNegate:
+    case Opcode::kCopy:
+    case Opcode::kConvert:
+    case Opcode::kSelect:
+    case Opcode::kMaximum:
+    case Opcode::kMinimum:
+    case Opcode::kReal:
+    case Opcode::kImag:
+    case Opcode::kComplex:
+      return false;
+    case Opcode::kMultiply:
+      return std::ranges::none_of(x->operands(), [](const Instruction* factor) {
+        const std::optional<double> constant = ConstantValue(factor);
+        return constant && std::isfinite(*constant);
+      });
+    default:  // has a derivative that is large somewhere, or is not known not to
+      return true;
+  }
 }
 
 }  // namespace
@@ -199,9 +234,58 @@ void ReverseScope::Replace(Instruction* x, Instruction* by) {
   }
 }
 
+// --- what selects leave out
+
+const ReverseScope::Taken* ReverseScope::Within(const Taken* outer, Instruction* predicate,
+                                                bool is_true) {
+  for (const Taken& taken : taken_) {
+    if (taken.outer == outer && taken.predicate == predicate && taken.is_true == is_true) {
+      return &taken;
+    }
+  }
+  return &taken_.emplace_back(Taken{outer, predicate, is_true});
+}
+
+// The innermost that both are, or are within.
+const ReverseScope::Taken* ReverseScope::CommonOuter(const Taken* a, const Taken* b) {
+  for (; a != nullptr; a = a->outer) {
+    for (const Taken* of_b = b; of_b != nullptr; of_b = of_b->outer) {
+      if (a == of_b) return a;
+    }
+  }
+  return nullptr;
+}
+
+// A predicate of the shape's dims.
+Instruction* ReverseScope::IsTaken(const Taken* taken, const Shape* shape) {
+  if (const auto known = is_taken_.find(taken); known != is_taken_.end()) return known->second;
+  Instruction* predicate = Value(taken->predicate);
+  if (!taken->is_true) predicate = builder_.Add(Opcode::kNot, {predicate});
+  if (predicate->shape()->rank() < shape->rank()) {
+    predicate = builder_.BroadcastScalar(predicate, shape->dims());
+  }
+  if (taken->outer != nullptr) predicate = builder_.And(IsTaken(taken->outer, shape), predicate);
+  is_taken_[taken] = predicate;
+  return predicate;
+}
+
+Instruction* ReverseScope::Mended(Instruction* adjoint, const Counting& counting) {
+  if (!counting.is_spoilt) return adjoint;
+  return Emit(builder_).Where(IsTaken(counting.taken, adjoint->shape()), adjoint);
+}
+
+void ReverseScope::Mend(const Instruction* x) {
+  const auto counting = counting_.find(x);
+  if (counting == counting_.end()) return;
+  Instruction*& adjoint = adjoints_.at(x)[0];
+  adjoint = Mended(adjoint, counting->second);
+  counting_.erase(counting);
+}
+
 // --- adjoints
 
-Instruction* ReverseScope::Adjoint(const Instruction* x, int64_t leaf) const {
+Instruction* ReverseScope::Adjoint(const Instruction* x, int64_t leaf) {
+  Mend(x);
   auto it = adjoints_.find(x);
   return it == adjoints_.end() ? nullptr : it->second[At(leaf)];
 }
@@ -212,6 +296,7 @@ Instruction* ReverseScope::AdjointOrZero(Instruction* x, int64_t leaf) {
 }
 
 void ReverseScope::SetAdjoint(Instruction* x, Instruction* adjoint, int64_t leaf) {
+  counting_.erase(x);
   std::vector<Instruction*>& leaves = adjoints_[x];
   if (leaves.empty()) leaves.resize(At(x->shape()->leaf_count()), nullptr);
   leaves[At(leaf)] = adjoint;
@@ -226,8 +311,29 @@ void ReverseScope::Add(Instruction* x, Instruction* adjoint, int64_t leaf) {
   }
   CheckInternal(SameDims(adjoint->shape(), shape) && adjoint->shape()->dtype() == shape->dtype(),
                 "an adjoint has another shape than its value");
-  Instruction* sum = Adjoint(x, leaf);
-  SetAdjoint(x, sum == nullptr ? adjoint : builder_.Add(sum, adjoint), leaf);
+  Counting counting = current_;
+  const auto known = adjoints_.find(x);
+  Instruction* sum = known == adjoints_.end() ? nullptr : known->second[At(leaf)];
+  if (sum != nullptr) {
+    const auto before = counting_.find(x);
+    const Counting of_sum = before == counting_.end() ? Counting{} : before->second;
+    counting.taken = CommonOuter(of_sum.taken, current_.taken);
+    if (of_sum.taken != counting.taken) sum = Mended(sum, of_sum);
+    if (current_.taken != counting.taken) adjoint = Mended(adjoint, current_);
+    counting.is_spoilt = (of_sum.taken == counting.taken && of_sum.is_spoilt) ||
+                         (current_.taken == counting.taken && current_.is_spoilt);
+    adjoint = builder_.Add(sum, adjoint);
+  }
+  SetAdjoint(x, adjoint, leaf);
+  if (counting.taken != nullptr) counting_[x] = counting;
+}
+
+void ReverseScope::AddToBranch(Instruction* x, Instruction* adjoint, Instruction* predicate,
+                               bool is_taken) {
+  const Counting around = current_;
+  current_.taken = Within(around.taken, predicate, is_taken);
+  Add(x, adjoint);
+  current_ = around;
 }
 
 Expected<void> ReverseScope::Sweep(std::span<Instruction* const> instructions) {
@@ -237,6 +343,8 @@ Expected<void> ReverseScope::Sweep(std::span<Instruction* const> instructions) {
     Instruction* x = order[i];
     auto it = adjoints_.find(x);
     if (it == adjoints_.end() || x->opcode() == Opcode::kParameter) continue;
+    const bool is_elementwise = PassesOnWhatCounts(x);
+    if (!is_elementwise) Mend(x);
     const std::vector<Instruction*> adjoints = it->second;
     if (std::ranges::all_of(adjoints, [](const Instruction* a) { return a == nullptr; })) continue;
     const GradRule& rule = GradRuleFor(x->opcode());
@@ -250,7 +358,12 @@ Expected<void> ReverseScope::Sweep(std::span<Instruction* const> instructions) {
     builder_.set_origin(x);
     // The rule may give the name to what takes the place of x.
     const std::string_view name = x->name();
+    if (const auto counting = counting_.find(x); counting != counting_.end()) {
+      current_ = counting->second;
+      current_.is_spoilt = current_.is_spoilt || MaySpoil(x);
+    }
     if (auto done = rule.function(x, adjoints, *this); !done) return done;
+    current_ = {};
     MarkAdjoints(x, name, first);
   }
   builder_.set_origin(nullptr);

@@ -13,10 +13,16 @@
 // cost nothing are computed again instead: constants, iotas, movements and integer arithmetic of
 // those and of outside values. With rematerialization everything is.
 //
+// What a select leaves out adds nothing, also where the derivative of what it leaves out is
+// infinite or no number (1 / |x| at zero): where all that uses a value goes elementwise into one
+// branch of a select, its adjoint counts only where that branch is taken. Products such as 0 * inf
+// are zeroed where such an adjoint leaves the branch (docs/autodiff.md, rule 8).
+//
 // Zeros are symbolic: null. Not thread-safe.
 #ifndef GSHARD_CORE_AUTODIFF_REVERSE_SCOPE_H_
 #define GSHARD_CORE_AUTODIFF_REVERSE_SCOPE_H_
 
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
@@ -108,8 +114,11 @@ class ReverseScope {
   bool WantsAny(const Instruction* x) const { return state_.activity.IsAnyVaried(x); }
   // Adds to the adjoint of a leaf of x; null adds nothing, neither does it where none is wanted.
   void Add(Instruction* x, Instruction* adjoint, int64_t leaf = 0);
+  // The same for an array that a select takes where `predicate` (forward) is `is_taken`; the
+  // adjoint is zero elsewhere.
+  void AddToBranch(Instruction* x, Instruction* adjoint, Instruction* predicate, bool is_taken);
   // The adjoint so far; null: zero.
-  Instruction* Adjoint(const Instruction* x, int64_t leaf = 0) const;
+  Instruction* Adjoint(const Instruction* x, int64_t leaf = 0);
   Instruction* AdjointOrZero(Instruction* x, int64_t leaf = 0);
   // For rules that add in place: into a part of AdjointOrZero().
   void SetAdjoint(Instruction* x, Instruction* adjoint, int64_t leaf = 0);
@@ -132,6 +141,24 @@ class ReverseScope {
   }
 
  private:
+  // Elements of arrays: those that selects take, the inner one of a branch of the outer.
+  struct Taken {
+    const Taken* outer = nullptr;
+    Instruction* predicate = nullptr;  // forward
+    bool is_true = true;               // where it is, or where it is not
+  };
+  // Of an adjoint: it counts in these elements alone (null: in all), and in others it may be no
+  // number.
+  struct Counting {
+    const Taken* taken = nullptr;
+    bool is_spoilt = false;
+  };
+
+  const Taken* Within(const Taken* outer, Instruction* predicate, bool is_true);
+  static const Taken* CommonOuter(const Taken* a, const Taken* b);
+  Instruction* IsTaken(const Taken* taken, const Shape* shape);
+  Instruction* Mended(Instruction* adjoint, const Counting& counting);
+  void Mend(const Instruction* x);
   Instruction* NestedValue(Instruction* x);
   Instruction* ParameterValue(Instruction* x, ParameterLeaf leaf);
   Instruction* TupleValue(Instruction* x);
@@ -149,6 +176,10 @@ class ReverseScope {
   std::unordered_map<const Instruction*, Instruction*> values_;
   std::unordered_map<const Instruction*, bool> free_;
   std::unordered_map<const Instruction*, std::vector<Instruction*>> adjoints_;
+  std::unordered_map<const Instruction*, Counting> counting_;  // of adjoints of arrays
+  Counting current_;                                           // of what Add() gets
+  std::deque<Taken> taken_;
+  std::unordered_map<const Taken*, Instruction*> is_taken_;
 };
 
 }  // namespace gshard

@@ -72,7 +72,7 @@ Instruction* UnaryAdjoint(Instruction* instruction, Instruction* c, ReverseScope
     case Opcode::kRsqrt:
       return e.Mul(e.Mul(c, -0.5), e.Div(y(), x()));
     case Opcode::kCbrt:
-      return e.Mul(e.Mul(c, 1.0 / 3), e.Div(y(), x()));
+      return e.Div(e.Mul(c, 1.0 / 3), e.Mul(y(), y()));
     case Opcode::kSine:
       return e.Mul(c, e.Unary(Opcode::kCosine, x()));
     case Opcode::kCosine:
@@ -287,10 +287,12 @@ Expected<void> GradElementwise(Instruction* x, Adjoints adjoints, ReverseScope& 
   const Emit e(scope.builder());
   if (x->opcode() == Opcode::kSelect) {
     if (x->shape()->IsTuple()) return {};
-    if (scope.Wants(x->operand(1)))
-      scope.Add(x->operand(1), e.Where(scope.Value(x->operand(0)), c));
+    Instruction* predicate = x->operand(0);
+    if (scope.Wants(x->operand(1))) {
+      scope.AddToBranch(x->operand(1), e.Where(scope.Value(predicate), c), predicate, true);
+    }
     if (scope.Wants(x->operand(2))) {
-      scope.Add(x->operand(2), e.WhereNot(scope.Value(x->operand(0)), c));
+      scope.AddToBranch(x->operand(2), e.WhereNot(scope.Value(predicate), c), predicate, false);
     }
   } else if (x->opcode() == Opcode::kClamp) {
     GradClamp(x, c, scope);

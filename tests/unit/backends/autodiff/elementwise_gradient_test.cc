@@ -155,6 +155,36 @@ ENTRY main {
          {-2, 2});
 }
 
+TEST_CASE("what a select leaves out adds nothing, however steep it is there", "[autodiff]") {
+  // Of the branches that are not taken, logarithms and roots of negative numbers are no numbers, and
+  // so are products with them; both branches and the inner select share x and its square.
+  Agrees(R"(HloModule m
+ENTRY main {
+  z = f64[8] parameter(0)
+  y = f64[8] parameter(1)
+  zero = f64[] constant(0)
+  zeros = f64[8] broadcast(zero), dimensions={}
+  half = f64[] constant(1.5)
+  halves = f64[8] broadcast(half), dimensions={}
+  sign = f64[8] sign(z)
+  x = f64[8] add(z, sign)
+  is_positive = pred[8] compare(x, zeros), direction=GT
+  is_large = pred[8] compare(x, halves), direction=GT
+  l = f64[8] log(x)
+  root = f64[8] sqrt(x)
+  square = f64[8] multiply(l, root)
+  a = f64[8] divide(root, l)
+  b = f64[8] multiply(square, y)
+  inner = f64[8] select(is_large, a, b)
+  c = f64[8] multiply(x, y)
+  outer = f64[8] select(is_positive, inner, c)
+  opposite = f64[8] negate(x)
+  power = f64[8] power(opposite, y)
+  ROOT r = f64[8] select(is_positive, outer, power)
+})",
+         {-0.9, 0.9});
+}
+
 TEST_CASE("map and what is no function", "[autodiff]") {
   Agrees(R"(HloModule m
 f { a = f64[] parameter(0) b = f64[] parameter(1) c = f64[] multiply(a, b) d = f64[] sine(a)
