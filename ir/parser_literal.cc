@@ -276,7 +276,7 @@ bool ModuleParser::ParseLiteral(const Shape* shape, const Literal*& literal) {
   if (open.TooDeep()) return false;
   const char* start = lexer_.position();
   if (shape->IsArray() || shape->IsTuple()) {
-    if (!shape->IsScalar() && lexer_.Consume('{') && lexer_.Consume("...")) {
+    if (lexer_.Consume('{') && lexer_.Consume("...")) {
       if (!Expect('}', "after '...'")) return false;
       literal = module_->arena().New<Literal>(
           Literal{.shape = shape, .elided = true, .data = {}, .elements = {}});

@@ -140,6 +140,22 @@ const Instruction* SkipTruth(const Instruction* condition) {
   return condition;
 }
 
+// The conditions of which all must hold for `root` to. Where they are many, `root` is one.
+std::vector<const Instruction*> Conjuncts(const Instruction* root) {
+  std::vector<const Instruction*> open = {SkipTruth(root)}, found;
+  while (!open.empty()) {
+    if (found.size() + open.size() > kMostConditions) return {SkipTruth(root)};
+    const Instruction* condition = open.back();
+    open.pop_back();
+    if (condition->opcode() == Opcode::kAnd) {
+      for (const Instruction* part : condition->operands()) open.push_back(SkipTruth(part));
+    } else {
+      found.push_back(condition);
+    }
+  }
+  return found;
+}
+
 // Of a loop that runs while `condition` holds, which SkipTruth has returned.
 std::optional<LoopCounter> CounterIn(const Instruction* condition, const Instruction& while_loop) {
   if (condition->opcode() != Opcode::kCompare) return std::nullopt;
@@ -164,7 +180,13 @@ std::optional<LoopCounter> CounterIn(const Instruction* condition, const Instruc
 }  // namespace
 
 std::optional<LoopCounter> CounterOf(const Instruction& while_loop) {
-  return CounterIn(SkipTruth(while_loop.called(0)->root()), while_loop);
+  std::optional<LoopCounter> first;  // to end the loop
+  for (const Instruction* condition : Conjuncts(while_loop.called(0)->root())) {
+    const std::optional<LoopCounter> counter = CounterIn(condition, while_loop);
+    if (!counter) return std::nullopt;
+    if (!first || counter->trips < first->trips) first = counter;
+  }
+  return first;
 }
 
 std::optional<int64_t> TripCount(const Instruction& while_loop) {
@@ -174,14 +196,9 @@ std::optional<int64_t> TripCount(const Instruction& while_loop) {
 
 std::optional<int64_t> MostTrips(const Instruction& while_loop) {
   std::optional<int64_t> most;
-  std::vector<const Instruction*> open = {while_loop.called(0)->root()};
-  for (size_t i = 0; i < open.size() && i < kMostConditions; ++i) {
-    const Instruction* condition = SkipTruth(open[i]);
-    if (condition->opcode() == Opcode::kAnd) {
-      open.insert(open.end(), condition->operands().begin(), condition->operands().end());
-    } else if (const std::optional<LoopCounter> counter = CounterIn(condition, while_loop)) {
+  for (const Instruction* condition : Conjuncts(while_loop.called(0)->root())) {
+    if (const std::optional<LoopCounter> counter = CounterIn(condition, while_loop))
       most = std::min(most.value_or(counter->trips), counter->trips);
-    }
   }
   return most;
 }

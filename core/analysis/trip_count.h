@@ -20,7 +20,8 @@ struct LoopCounter {
 std::optional<LoopCounter> CounterOf(const Instruction& while_loop);
 
 // Trips of a counted loop: the condition compares a carried scalar with a bound, the body adds a
-// constant to it, init and bound are constants (the bound may be carried unchanged). For others
+// constant to it, init and bound are constants (the bound may be carried unchanged). Of several
+// such comparisons, joined by `and`, the one that fails first ends the loop. For others
 // what XLA recorded as known_trip_count in the loop's backend_config, as compiled programs have it,
 // else nothing.
 std::optional<int64_t> TripCount(const Instruction& while_loop);

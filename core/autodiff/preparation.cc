@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "core/analysis/trip_count.h"
 #include "core/autodiff/leaves.h"
 #include "ir/async_sugar.h"
 #include "ir/custom_call.h"
@@ -71,7 +72,7 @@ class CallerSeparator {
   std::unordered_set<const Computation*> seen_;
 };
 
-// --- calls that take a part of an operand
+// --- calls that take a part of an operand, or the bounds of a loop
 
 // call(w, i) to {dynamic-slice(parameter 0, ..)}: the adjoint of w is added in place only where the
 // slice is seen. So are loops' bodies kept free of calls: what they leave for the way back is a
@@ -97,6 +98,13 @@ class PartInliner {
     });
   }
 
+  // Where a loop's counter starts, or ends, may be among the operands.
+  static bool HasUncountedLoop(const Computation& callee) {
+    return std::ranges::any_of(callee.instructions(), [](const Instruction* x) {
+      return x->opcode() == Opcode::kWhile && !TripCount(*x);
+    });
+  }
+
   void Visit(Computation* computation, bool in_loop) {
     std::unordered_map<const Instruction*, Instruction*> value;
     auto current = [&](Instruction* x) {
@@ -113,7 +121,10 @@ class PartInliner {
           Visit(called, in_loop || x->opcode() == Opcode::kWhile);
         }
       }
-      if (x->opcode() != Opcode::kCall || (!in_loop && !TakesPart(*x->called(0)))) {
+      const bool is_inlined =
+          x->opcode() == Opcode::kCall &&
+          (in_loop || TakesPart(*x->called(0)) || HasUncountedLoop(*x->called(0)));
+      if (!is_inlined) {
         list.push_back(x);
         continue;
       }

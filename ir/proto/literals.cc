@@ -181,7 +181,7 @@ class LiteralReader {
     }
     if (!joined.empty()) raw = joined;
     const size_t got = IsVarint(shape->dtype()) ? values_.size() : raw.size() / size;
-    if (count > 0 && got == 0 && !shape->IsScalar()) {
+    if (count > 0 && got == 0) {
       return arena_.New<Literal>(
           Literal{.shape = shape, .elided = true, .data = {}, .elements = {}});
     }

@@ -224,7 +224,7 @@ bool CanFuseElementwise(const Instruction& instruction) {
     }
     case Opcode::kConstant: {
       const Literal& literal = *instruction.attributes<ConstantAttributes>().literal;
-      return shape->element_count() == 1 || (!literal.elided && IsSplat(literal));
+      return !literal.elided && IsSplat(literal);
     }
     case Opcode::kIota:
     case Opcode::kBroadcast:

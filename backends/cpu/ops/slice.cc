@@ -255,6 +255,7 @@ KernelOrError MakeSetDimensionSize(const Instruction& instruction) {
   const int64_t dim = instruction.attributes<DimensionsAttributes>().dimensions[0];
   const Instruction* size = instruction.operand(1);
   const bool is_bound = size->opcode() == Opcode::kConstant &&
+                        !size->attributes<ConstantAttributes>().literal->elided &&
                         ElementAsInt64(*size->attributes<ConstantAttributes>().literal, 0) >=
                             instruction.shape()->dim(dim);
   if (!is_bound) {

@@ -150,6 +150,14 @@ class Lowering {
     return {};
   }
 
+  static bool HasLoop(const Module& module) {
+    return std::ranges::any_of(module.computations(), [](const Computation* computation) {
+      return std::ranges::any_of(computation->instructions(), [](const Instruction* x) {
+        return x->opcode() == Opcode::kWhile;
+      });
+    });
+  }
+
   // Afterwards sums of sizes over all values and devices do not overflow.
   Expected<void> CheckSize(const Instruction& x) {
     if (HasUnbounded(x.shape())) {
@@ -162,6 +170,15 @@ class Lowering {
     const bool elided =
         x.opcode() == Opcode::kConstant && HasElided(*x.attributes<ConstantAttributes>().literal);
     if (!elided) return {};
+    if (x.shape()->IsScalar() && !IsFloat(x.shape()->dtype()) && HasLoop(*program_.module)) {
+      Diagnostic error = program_.module->ErrorAt(
+          &x, "E-RUN-ELIDED",
+          fmt::format("the value of {} was left out of the text, and loops may count with it: a "
+                      "random one may never end them",
+                      x.name()));
+      error.hint = ElidedHint();
+      return Fail(std::move(error));
+    }
     program_.elided_bytes += x.shape()->byte_size();
     const bool has_limit = options_.memory_limit > 0;
     const int64_t limit = has_limit ? options_.memory_limit : AvailableMemory();
@@ -607,6 +624,12 @@ void Program::SetKnown(ValueId value, const DeviceClasses* value_classes,
   owned_data.push_back(std::move(data));
   values[value].classes = value_classes;
   values[value].known = owned_data.back();
+}
+
+std::string ElidedHint() {
+  return "all values are in as_text() of what JAX lowered, in HLO protos, TensorFlow's "
+         "stage='hlo_serialized' among them, and in a dump with "
+         "XLA_FLAGS=--xla_dump_large_constants; .compile().as_text() has few";
 }
 
 Expected<std::unique_ptr<Program>> LowerModule(const Module& module, const DeviceGrid& grid,

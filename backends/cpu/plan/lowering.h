@@ -28,6 +28,9 @@ struct LoweringOptions {
 Expected<std::unique_ptr<Program>> LowerModule(const Module& module, const DeviceGrid& grid,
                                                const LoweringOptions& options);
 
+// Which texts have the values of constants that this one leaves out ("{...}").
+std::string ElidedHint();
+
 // Drops operations that neither results nor kept values need, and carried values of loops that
 // nobody reads. Values that are known or views of others do not need the operation that made them.
 void RemoveDeadOps(Program& program);

@@ -131,9 +131,7 @@ Expected<std::unique_ptr<Program>> MeshRun::Lower(const Module& module,
         fmt::format("the values of {} were left out of the text; random ones stand in",
                     constant->name()));
     warning.severity = Severity::kWarning;
-    warning.hint =
-        ".compile().as_text() never has them; as_text() of what was lowered has, and a dump with "
-        "XLA_FLAGS=--xla_dump_large_constants";
+    warning.hint = ElidedHint();
     warnings_.push_back(std::move(warning));
   }
   return program;

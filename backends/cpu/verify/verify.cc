@@ -10,6 +10,7 @@
 #include <string>
 
 #include "backends/cpu/arrays/array_rows.h"
+#include "backends/cpu/plan/lowering.h"
 #include "backends/cpu/verify/analysis/graph_walk.h"
 #include "backends/cpu/verify/analysis/taint.h"
 #include "backends/cpu/verify/element_error.h"
@@ -243,10 +244,7 @@ Expected<void> CheckDetermined(const VerifyResult& verify, const MeshRun& run) {
           "as those of {}: this tells neither right nor wrong",
           outputs, count == 1 ? "differs" : "differ", count == 1 ? "follows" : "follow",
           constant->name()));
-  error.hint =
-      "give the HLO proto, which has all values (--xla_dump_hlo_as_proto; in JAX, "
-      "compiled.runtime_executable().hlo_modules()[0].as_serialized_hlo_module_proto()), or text "
-      "dumped with --xla_dump_large_constants";
+  error.hint = ElidedHint();
   return Fail(error);
 }
 

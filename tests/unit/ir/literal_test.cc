@@ -289,6 +289,7 @@ TEST_CASE("literals print as XLA prints them", "[ir][literal]") {
   CHECK(Reprint("f32[3]", "{-0.0, -0e0, -1e-60}") == "{-0.0, -0.0, -0.0}");
   // Elided values stay elided.
   CHECK(Reprint("f32[1000000000000]", "{...}") == "{...}");
+  CHECK(Reprint("f32[]", "{...}") == "{...}");  // TensorFlow's optimized protos leave out scalars
   CHECK(Reprint("(f32[], f32[2])", "{...}") == "{...}");
   CHECK(Reprint("(f32[], f32[2])", "(1, { ... })") == "( 1, {...} )");
 }

@@ -79,5 +79,51 @@ ENTRY e {
   CHECK(TripCount(*module->entry()->root()) == 5);
 }
 
+TEST_CASE("Of several bounds the nearest ends a loop, if all are known", "[analysis]") {
+  // As TensorFlow writes the loop of a recurrence: over its steps, of which there are at most so
+  // many.
+  const auto counter = [](const std::string& condition) {
+    auto module = Parsed(R"(HloModule m
+c {
+  s = (s32[], s32[], f32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  j = s32[] get-tuple-element(s), index=1
+  error = f32[] get-tuple-element(s), index=2
+  six = s32[] constant(6)
+  ten = s32[] constant(10)
+  limit = f32[] constant(0.1)
+  a = pred[] compare(i, six), direction=LT
+  b = pred[] compare(j, ten), direction=LT
+  d = pred[] compare(error, limit), direction=GT
+  ROOT r = pred[] )" + condition +
+                         R"(
+}
+b {
+  s = (s32[], s32[], f32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  j = s32[] get-tuple-element(s), index=1
+  error = f32[] get-tuple-element(s), index=2
+  one = s32[] constant(1)
+  three = s32[] constant(3)
+  next_i = s32[] add(i, one)
+  next_j = s32[] add(j, three)
+  less = f32[] sine(error)
+  ROOT r = (s32[], s32[], f32[]) tuple(next_i, next_j, less)
+}
+ENTRY e {
+  x = f32[] parameter(0)
+  z = s32[] constant(0)
+  s = (s32[], s32[], f32[]) tuple(z, z, x)
+  ROOT w = (s32[], s32[], f32[]) while(s), condition=c, body=b
+})");
+    const Instruction& loop = *module->entry()->root();
+    const auto found = CounterOf(loop);
+    return std::pair(found ? found->trips : -1, MostTrips(loop).value_or(-1));
+  };
+  CHECK(counter("and(a, b)") == std::pair<int64_t, int64_t>(4, 4));
+  CHECK(counter("and(a, a)") == std::pair<int64_t, int64_t>(6, 6));
+  CHECK(counter("and(a, d)") == std::pair<int64_t, int64_t>(-1, 6));
+}
+
 }  // namespace
 }  // namespace gshard

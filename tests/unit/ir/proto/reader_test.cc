@@ -31,9 +31,9 @@ std::string Literal22(std::initializer_list<int64_t> minor_to_major) {
   return Message().Bytes(1, shape.bytes()).Bytes(8, Floats({1, 2, 3, 4})).bytes();
 }
 
-// f(p, q) = p + constant, p: f32[2,2]; ids as XLA has them: computation << 32 | n.
-std::string ModuleBytes(const std::string& literal, const std::string& parameter_extra = "") {
-  const std::string shape = ShapeOf(kF32, {2, 2});
+// f(p, q) = p + constant, both of `shape`, f32[2,2]; ids as XLA has them: computation << 32 | n.
+std::string ModuleBytes(const std::string& literal, const std::string& parameter_extra = "",
+                        const std::string& shape = ShapeOf(kF32, {2, 2})) {
   Message p;
   p.Bytes(1, "p").Bytes(2, "parameter").Bytes(3, shape).Int(35, int64_t{5} << 32);
   Message c;
@@ -74,6 +74,9 @@ TEST_CASE("literals lie in the layout of their shape", "[ir][proto]") {
 TEST_CASE("literals without their elements are elided", "[ir][proto]") {
   const std::string stripped = Message().Bytes(1, ShapeOf(kF32, {2, 2})).bytes();
   CHECK(Printed(ModuleBytes(stripped)).find("constant({...})") != std::string::npos);
+  const std::string scalar = Message().Bytes(1, ShapeOf(kF32, {})).bytes();
+  CHECK(Printed(ModuleBytes(scalar, "", ShapeOf(kF32, {}))).find("f32[] constant({...})") !=
+        std::string::npos);
 }
 
 TEST_CASE("instructions of the same metadata share its text", "[ir][proto]") {

@@ -664,6 +664,25 @@ TEST_CASE("elided constants are filled and reported", "[cpu]") {
   for (float value : mesh.Result<float>()) CHECK(value >= 1.0f);  // rank 1: |x| + 0.5, doubled
 }
 
+TEST_CASE("elided scalars are filled, but for integers beside a loop", "[cpu]") {
+  const auto text = [](const std::string& type, const std::string& root) {
+    return "HloModule m\nc { p = (s32[]) parameter(0) i = s32[] get-tuple-element(p), index=0\n"
+           "    n = s32[] constant(3) ROOT l = pred[] compare(i, n), direction=LT }\n"
+           "b { p = (s32[]) parameter(0) i = s32[] get-tuple-element(p), index=0\n"
+           "    o = s32[] constant(1) j = s32[] add(i, o) ROOT t = (s32[]) tuple(j) }\n"
+           "ENTRY e { k = " +
+           type + "[] constant({...})\n z = s32[] constant(0) t = (s32[]) tuple(z)\n ROOT r = " +
+           root + "\n}\n";
+  };
+  const std::string loop = "(s32[]) while(t), condition=c, body=b";
+  TestMesh counted(text("s32", loop));
+  CHECK(counted.Error().code == "E-RUN-ELIDED");
+  TestMesh other(text("f32", loop));
+  CHECK(other.Run().warnings().size() <= 1);  // nothing reads it
+  TestMesh straight(text("s32", "s32[] add(k, k)"));
+  CHECK(straight.Run().warnings().size() == 1);
+}
+
 TEST_CASE("a stop request ends the run", "[cpu]") {
   TestMesh mesh(Mixed());
   std::atomic<bool> stop{true};
