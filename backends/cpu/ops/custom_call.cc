@@ -98,7 +98,8 @@ KernelOrError MakeCustomCall(const Instruction& instruction) {
                  "program with a call to the function that it wraps");
   }
   return Error(instruction, message,
-               "gshard-run knows sharding and placement markers, TopK and lapack_*_ffi; lower "
+               "gshard-run knows sharding and placement markers, TopK, and linear algebra as JAX, "
+               "TensorFlow and PyTorch call it (lapack_*_ffi, cusolver_*_ffi, Qr, Eigh, ..); lower "
                "others to plain operations (in JAX: for the CPU, without callbacks and kernels)");
 }
 

@@ -1,4 +1,5 @@
-// Custom calls to LAPACK: a table of routines, each with the shapes it takes and gives.
+// Custom calls to LAPACK, and to what stands for it on GPUs and TPUs: tables of routines, each with
+// the shapes it takes and gives.
 //
 // Leading dims are a batch; the last two (one for vectors, none for info) are a matrix. Ours are
 // row-major, LAPACK's column-major, so matrices are transposed on the way in and out. What the
@@ -17,6 +18,7 @@
 
 #include "backends/cpu/arrays/strided.h"
 #include "backends/cpu/kernels/lapack.h"
+#include "ir/custom_call.h"
 
 namespace gshard::cpu {
 namespace {
@@ -45,7 +47,9 @@ class DimTable {
 struct Leaf {
   int64_t rows = 1, columns = 1;
   int64_t element_bytes = 0;
+  bool is_shared = false;  // by all of the batch: nobody reads it
   int64_t bytes() const { return rows * columns * element_bytes; }
+  int64_t stride() const { return is_shared ? 0 : bytes(); }
 };
 
 // What a routine sees: column-major matrices. Results that LAPACK makes in place of an operand come
@@ -135,12 +139,87 @@ struct Routines {
     f.Info(after + 1, L::Gees(f.Letter("mode"), n, f.out<T>(0), w, f.out<T>(1), f.scratch));
     StoreValues(f, 2, w, n);
   }
+  // --- as GPUs have them
+
+  static char Uplo(const Frame& f) { return f.Flag("lower") ? 'L' : 'U'; }
+  static void PotrfLower(const Frame& f) { f.Info(1, L::Potrf(Uplo(f), f.n('n'), f.out<T>(0))); }
+  static void SyevdLower(const Frame& f) {
+    f.Info(2, L::Syevd('V', Uplo(f), f.n('n'), f.out<T>(0), f.out<Real>(1), f.scratch));
+  }
+  static void SytrdLower(const Frame& f) {
+    f.Info(4, L::Sytrd(Uplo(f), f.n('n'), f.out<T>(0), f.out<Real>(1), f.out<Real>(2), f.out<T>(3),
+                       f.scratch));
+  }
+  // The right vectors are columns of the fourth result.
+  static void Gesvdj(const Frame& f) {
+    const int64_t n = f.n('n'), v = f.n('v');
+    T* vt = reinterpret_cast<T*>(
+        f.scratch.Allocate(std::max<size_t>(1, static_cast<size_t>(n * v)) * sizeof(T)));
+    f.Info(4, Svd(f, f.out<T>(2), vt));
+    if (!f.Flag("compute_uv")) return;
+    for (int64_t i = 0; i < v; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        if constexpr (kComplex) {
+          f.out<T>(3)[j + i * n] = std::conj(vt[i + j * v]);
+        } else {
+          f.out<T>(3)[j + i * n] = vt[i + j * v];
+        }
+      }
+    }
+  }
+  static void Gesvd(const Frame& f) { f.Info(4, Svd(f, f.out<T>(2), f.out<T>(3))); }
+  static void GesvdTransposed(const Frame& f) { f.Info(4, Svd(f, f.out<T>(3), f.out<T>(2))); }
+  static void GesvdValues(const Frame& f) { f.Info(4, Svd(f, nullptr, nullptr)); }
+  static void GeevFlags(const Frame& f) {
+    const int64_t n = f.n('n');
+    const size_t vectors = kComplex ? 1 : 2;
+    Complex* w =
+        reinterpret_cast<Complex*>(f.scratch.Allocate(static_cast<size_t>(n) * sizeof(Complex)));
+    f.Info(vectors + 2,
+           L::Geev({f.Flag("left") ? 'V' : 'N', f.Flag("right") ? 'V' : 'N'}, n, f.in<T>(0), w,
+                   f.out<Complex>(vectors), f.out<Complex>(vectors + 1), f.scratch));
+    StoreValues(f, 0, w, n);
+  }
+  static void Gtsv2(const Frame& f) {
+    L::Gtsv(f.n('n'), f.n('z'), f.in<T>(0) + 1, f.in<T>(1), f.in<T>(2), f.out<T>(0));
+  }
+  // Rows are exchanged one after the other; pivots count from 0.
+  static void PivotsToPermutation(const Frame& f) {
+    Permute(f.in<int32_t>(0), f.n('t'), f.out<int32_t>(0), f.n('m'));
+  }
+
+  // --- as TPUs have them
+
+  static void Eigh(const Frame& f) {
+    L::Syevd('V', Uplo(f), f.n('n'), f.out<T>(0), f.out<Real>(1), f.scratch);
+  }
+  static void Lu(const Frame& f) {
+    int32_t* pivots = f.out<int32_t>(1);
+    L::Getrf(f.n('m'), f.n('n'), f.out<T>(0), pivots);
+    for (int64_t i = 0; i < f.n('k'); ++i) --pivots[i];
+    Permute(pivots, f.n('k'), f.out<int32_t>(2), f.n('m'));
+  }
+
   // Diagonals have one length: the first element of the lower and the last of the upper are unused.
   static void Gtsv(const Frame& f) {
     f.Info(4, L::Gtsv(f.n('n'), f.n('z'), f.out<T>(0) + 1, f.out<T>(1), f.out<T>(2), f.out<T>(3)));
   }
 
  private:
+  static void Permute(const int32_t* pivots, int64_t count, int32_t* permutation, int64_t rows) {
+    for (int64_t i = 0; i < rows; ++i) permutation[i] = static_cast<int32_t>(i);
+    for (int64_t i = 0; i < count; ++i) {
+      if (pivots[i] >= 0 && pivots[i] < rows) std::swap(permutation[i], permutation[pivots[i]]);
+    }
+  }
+  // Singular values to result 1; vectors where they are wanted: all, or as many as values.
+  static int Svd(const Frame& f, T* u, T* vt) {
+    const int64_t m = f.n('m'), n = f.n('n');
+    const bool is_full = f.n('u') == m && f.n('v') == n;
+    const char job = !f.Flag("compute_uv") ? 'N' : is_full ? 'A' : 'S';
+    return L::Gesdd(job, m, n, f.out<T>(0), {f.out<Real>(1), u, vt, std::max<int64_t>(f.n('v'), 1)},
+                    f.scratch);
+  }
   // Complex values, or real and imaginary parts in two results.
   static void StoreValues(const Frame& f, size_t first, const Complex* w, int64_t n) {
     for (int64_t i = 0; i < n; ++i) {
@@ -191,6 +270,35 @@ constexpr Row kRows[] = {
     {"gees", "", "nn -> nn nn n n :i :i", "nn -> nn nn n :i :i", "mode", "0", GSHARD_ROUTINE(Gees)},
     {"gtsv", "", "n n n nz -> n n n nz :i", "", "", "0123", GSHARD_ROUTINE(Gtsv)},
 };
+// On GPUs: cusolver_getrf_ffi, hipsolver_getrf_ffi, cusparse_gtsv2_ffi, .. A "_" is a result that
+// nobody reads.
+constexpr Row kGpuRows[] = {
+    {"potrf", "", "nn -> nn :i", "", "lower", "0", GSHARD_ROUTINE(PotrfLower)},
+    {"geqrf", "", "mn -> mn k", "", "", "0", GSHARD_ROUTINE(Geqrf)},
+    {"orgqr", "", "mn t -> mn", "", "", "0", GSHARD_ROUTINE(Orgqr)},
+    {"getrf", "", "mn -> mn k:i :i", "", "", "0", GSHARD_ROUTINE(Getrf)},
+    {"syevd", "", "nn -> nn n:r :i", "", "lower", "0", GSHARD_ROUTINE(SyevdLower)},
+    {"sytrd", "", "nn -> nn n:r h:r h :i", "", "lower", "0", GSHARD_ROUTINE(SytrdLower)},
+    {"gesvdj", "", "mn -> mn k:r mu nv :i", "", "compute_uv", "0", GSHARD_ROUTINE(Gesvdj)},
+    {"gesvd", "", "mn -> mn k:r mu vn :i", "", "compute_uv", "0", GSHARD_ROUTINE(Gesvd)},
+    {"eig", "", "nn -> n n nn:c nn:c :i", "nn -> n nn nn :i", "left right", "",
+     GSHARD_ROUTINE(GeevFlags)},
+    {"gtsv2", "", "n n n nz -> nz", "", "", "3", GSHARD_ROUTINE(Gtsv2)},
+    {"lu_pivots_to_permutation", "", "t:i -> m:i", "", "", "", GSHARD_ROUTINE(PivotsToPermutation)},
+};
+constexpr Row kGesvdTransposed = {"gesvd",      "",  "mn -> mn k:r vn mu :i",        "",
+                                  "compute_uv", "0", GSHARD_ROUTINE(GesvdTransposed)};
+constexpr Row kGesvdValues = {"gesvd",      "",  "mn -> mn k:r _ _ :i",      "",
+                              "compute_uv", "0", GSHARD_ROUTINE(GesvdValues)};
+
+// On TPUs, and in what TensorFlow and torch_xla make.
+constexpr Row kTpuRows[] = {
+    {"Qr", "", "mn -> mn k", "", "", "0", GSHARD_ROUTINE(Geqrf)},
+    {"ProductOfElementaryHouseholderReflectors", "", "mn t -> mn", "", "", "0",
+     GSHARD_ROUTINE(Orgqr)},
+    {"Eigh", "", "nn -> nn n:r", "", "lower", "0", GSHARD_ROUTINE(Eigh)},
+    {"LuDecomposition", "", "mn -> mn k:i m:i", "", "", "0", GSHARD_ROUTINE(Lu)},
+};
 #undef GSHARD_ROUTINE
 
 constexpr std::string_view kLetters = "sdcz";
@@ -202,9 +310,20 @@ struct Target {
   bool IsComplex() const { return type >= 2; }
 };
 
-Target FindTarget(std::string_view target) {
+const Row* FindRow(std::span<const Row> rows, std::string_view name) {
+  const auto found = std::ranges::find(rows, name, &Row::name);
+  return found == rows.end() ? nullptr : &*found;
+}
+
+// Those of GPUs and TPUs are of the type of their first operand.
+Target FindTarget(std::string_view target, DType dtype) {
   constexpr std::string_view kPrefix = "lapack_", kSuffix = "_ffi";
-  if (!target.starts_with(kPrefix) || !target.ends_with(kSuffix)) return {};
+  if (!target.starts_with(kPrefix) || !target.ends_with(kSuffix)) {
+    const Row* row = FindRow(kTpuRows, target);
+    if (row == nullptr) row = FindRow(kGpuRows, GpuLinalgRoutine(target));
+    const auto type = std::ranges::find(kTypes, dtype);
+    return {row, type == std::end(kTypes) ? 0 : static_cast<size_t>(type - std::begin(kTypes))};
+  }
   target.remove_prefix(kPrefix.size());
   target.remove_suffix(kSuffix.size());
   if (target.empty()) return {};
@@ -276,7 +395,7 @@ class LapackKernel : public Kernel {
       for (size_t i = 0; i < results_.size(); ++i) {
         const Leaf& leaf = results_[i];
         Transpose(leaf.columns, leaf.rows, leaf.element_bytes, out[i],
-                  results[i] + b * leaf.bytes());
+                  results[i] + b * leaf.stride());
       }
     }
   }
@@ -334,6 +453,10 @@ class ShapeReader {
 
  private:
   bool ReadLeaf(std::string_view word, const Shape* shape, std::vector<Leaf>& leaves) {
+    if (word == "_") {
+      leaves.push_back({shape->element_count(), 1, StorageBytes(shape->dtype()), true});
+      return shape->IsArray();
+    }
     const size_t colon = std::min(word.find(':'), word.size());
     const std::string_view letters = word.substr(0, colon);
     if (!shape->IsArray() || shape->dtype() != TypeOf(word.substr(colon))) return false;
@@ -372,7 +495,14 @@ bool FitTogether(const Row& row, const DimTable& dims,
                  const std::map<std::string, int64_t, std::less<>>& config) {
   const int64_t m = dims.Get('m'), n = dims.Get('n'), t = dims.Get('t'), x = dims.Get('x');
   const auto value = [&](std::string_view key) { return config.find(key)->second; };
-  if (row.name == "orgqr") return t <= n && n <= m;
+  const auto fits_vectors = [&](char letter, int64_t all) {
+    return dims.Get(letter) == all || dims.Get(letter) == std::min(m, n);
+  };
+  if (row.name == "orgqr" || row.name == "ProductOfElementaryHouseholderReflectors")
+    return t <= n && n <= m;
+  if (row.name == "lu_pivots_to_permutation") return t <= m;
+  if (row.name == "gesvdj" || (row.name == "gesvd" && row.shapes != kGesvdValues.shapes))
+    return fits_vectors('u', m) && fits_vectors('v', n);
   if (row.name == "ormqr") return x == (value("left") != 0 ? m : n) && t <= x;
   if (row.name == "trsm") return x == (value("side") == 'L' ? m : n);
   if (row.name == "gehrd") {
@@ -400,17 +530,33 @@ std::string_view Choices(std::string_view key) {
 
 }  // namespace
 
-bool IsLapackTarget(std::string_view target) { return FindTarget(target).row != nullptr; }
+bool IsLapackTarget(std::string_view target) {
+  return FindTarget(target, DType::kF32).row != nullptr;
+}
 
 KernelOrError MakeLapackCall(const Instruction& instruction) {
   const std::string_view name = instruction.attributes<CustomCallAttributes>().target;
-  const Target target = FindTarget(name);
-  const Row& row = *target.row;
+  const DType dtype = instruction.operand_count() > 0 && instruction.operand(0)->shape()->IsArray()
+                          ? instruction.operand(0)->shape()->dtype()
+                          : DType::kF32;
+  Target target = FindTarget(name, dtype);
   const auto error = [&](std::string message) {
     return Fail(
         instruction.parent()->module().ErrorAt(&instruction, "E-RUN-006", std::move(message)));
   };
   auto config = ParseConfig(instruction.backend_config());
+  if (target.row->name == "Eigh") {  // "lower,sort,iterations,tolerance"
+    const std::string_view text = instruction.backend_config();
+    const size_t first = text.find_first_of("01");
+    config["lower"] = first == std::string_view::npos || text[first] == '1' ? 1 : 0;
+  } else if (target.row->name == "gesvd") {
+    if (config.contains("compute_uv") && config["compute_uv"] == 0) {
+      target.row = &kGesvdValues;
+    } else if (config["transposed"] != 0) {
+      target.row = &kGesvdTransposed;
+    }
+  }
+  const Row& row = *target.row;
   for (std::string_view keys = row.config; !keys.empty();) {
     const size_t end = std::min(keys.find(' '), keys.size());
     const std::string_view key = keys.substr(0, end);

@@ -101,7 +101,8 @@ void PermuteOne(const Instruction* x, Instruction* operand, Instruction* c, Reve
                                          operand->shape()->bare()));
 }
 
-// Groups of partitions, as a collective-broadcast has them, as an all-reduce names them: by devices.
+// Groups of partitions, as a collective-broadcast has them, as an all-reduce names them: by
+// devices.
 void NameDevices(Instruction* all_reduce, Module& module) {
   auto& attributes = all_reduce->mutable_attributes<CollectiveAttributes>();
   const int64_t partitions = module.DeviceCount();

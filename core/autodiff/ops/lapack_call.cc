@@ -1,5 +1,6 @@
-// LAPACK's routines as JAX calls them on CPU: closed forms where there are, loops over Householder
-// reflectors for the orthogonal factorisations.
+// LAPACK's routines as JAX calls them on CPUs, and the same ones as it does on GPUs and TPUs
+// (cusolver_getrf_ffi, LuDecomposition; ir/custom_call.h): closed forms where there are, loops over
+// Householder reflectors for the orthogonal factorisations.
 //
 //   getrf   A += P^T L^-H (strict lower (L^H c) + upper (c U^H)) U^-H
 //   syevd   A += V (diag(dw) + F * (V^H dV)) V^H,  F_ij = 1 / (w_j - w_i)
@@ -20,6 +21,7 @@
 #include "core/autodiff/linalg_adjoints.h"
 #include "core/autodiff/matrix.h"
 #include "core/autodiff/reverse_scope.h"
+#include "ir/custom_call.h"
 
 namespace gshard {
 namespace {
@@ -41,6 +43,16 @@ std::optional<int64_t> Config(const Instruction* x, std::string_view key) {
     return value;
   }
   return std::nullopt;
+}
+
+// Is it the lower triangle that counts? LAPACK has letters, GPUs truth values, Eigh a list that
+// begins with one.
+bool IsLower(const Instruction* x) {
+  if (const std::optional<int64_t> uplo = Config(x, "uplo")) return *uplo == 'L';
+  if (const std::optional<int64_t> lower = Config(x, "lower")) return *lower != 0;
+  const std::string_view text = x->backend_config();
+  const size_t first = text.find_first_of("01");
+  return first == std::string_view::npos || text[first] == '1';
 }
 
 // `text` with the number of `key` replaced.
@@ -153,6 +165,9 @@ class Call {
 
  private:
   Instruction* Permutation(Instruction* pivots, int64_t rows);
+  bool IsFromOne() const {
+    return TpuLinalgRoutine(x_->attributes<CustomCallAttributes>().target).empty();
+  }
 
   Instruction* x_;
   Adjoints adjoints_;
@@ -164,7 +179,7 @@ class Call {
 
 // The factor's triangle by the formula; the other one is that of the matrix.
 Expected<void> Call::Potrf() {
-  const bool is_lower = Config(x_, "uplo") == 'L';
+  const bool is_lower = IsLower(x_);
   if (!Has(0)) return {};
   Instruction* c = adjoints_[0];
   Instruction* a = CholeskyAdjoint(b_, Result(0), c, is_lower);
@@ -187,7 +202,7 @@ Expected<void> Call::Trsm() {
 }
 
 // one-hot [.., i, r]: row r of the matrix is row i of the factors. Pivot k exchanges rows k and
-// pivots[k] (from 1).
+// pivots[k] (from 1; XLA's own from 0).
 Instruction* Call::Permutation(Instruction* pivots, int64_t rows) {
   std::vector<int64_t> dims(pivots->shape()->dims().begin(), pivots->shape()->dims().end());
   const int64_t count = dims.back();
@@ -198,8 +213,9 @@ Instruction* Call::Permutation(Instruction* pivots, int64_t rows) {
   const int64_t over[] = {last};
   for (int64_t k = 0; k < count; ++k) {
     std::vector<int64_t> one(dims.begin(), dims.end() - 1);
-    Instruction* target = b_.Subtract(b_.Reshape(b_.SliceDim(pivots, last, k, k + 1), one),
-                                      b_.BroadcastScalar(b_.ScalarInt(DType::kS32, 1), one));
+    Instruction* target = b_.Reshape(b_.SliceDim(pivots, last, k, k + 1), one);
+    if (IsFromOne())
+      target = b_.Subtract(target, b_.BroadcastScalar(b_.ScalarInt(DType::kS32, 1), one));
     Instruction* position = b_.Iota(shape, last);
     Instruction* is_target = e_.Equal(position, e_.Spread(target, dims, over));
     Instruction* is_k = e_.Equal(position, e_.Like(position, static_cast<double>(k)));
@@ -260,7 +276,7 @@ Expected<void> Call::Syevd() {
   }
   if (inner == nullptr) return {};
   Instruction* a = m_.Product(m_.Product(v, inner), m_.Adjoint(v));
-  scope_.Add(x_->operand(0), e_.Conj(m_.ToTriangle(a, Config(x_, "uplo") == 'L')));
+  scope_.Add(x_->operand(0), e_.Conj(m_.ToTriangle(a, IsLower(x_))));
   return {};
 }
 
@@ -412,7 +428,7 @@ ValuesOrError Expand(Builder& b, const Instruction* x, std::string_view routine,
     return b.Add(Opcode::kReverse, array,
                  DimensionsAttributes{b.Copy(std::span(dims.begin(), dims.size()))});
   };
-  const bool is_lower = Config(x, "uplo") == 'L';
+  const bool is_lower = IsLower(x);
   if (!is_lower) a = reversed(a, {1, 2});
   ValuesOrError parts = TridiagonalFactor(b, a);
   if (!parts || is_lower) return parts;
@@ -457,6 +473,8 @@ Expected<void> Call::Expanded(std::string_view routine) {
 // "lapack_sgeqrf_ffi" -> "geqrf"; names of complex routines are those of the real ones.
 std::string_view RoutineOf(std::string_view target) {
   constexpr std::string_view kPrefix = "lapack_", kSuffix = "_ffi";
+  if (const std::string_view routine = TpuLinalgRoutine(target); !routine.empty()) return routine;
+  if (const std::string_view routine = GpuLinalgRoutine(target); !routine.empty()) return routine;
   if (!target.ends_with(kSuffix) || target.size() <= kPrefix.size() + 1 + kSuffix.size()) return {};
   target.remove_prefix(kPrefix.size() + 1);
   target.remove_suffix(kSuffix.size());

@@ -109,6 +109,37 @@ TEST_CASE("factorisations by LAPACK", "[autodiff]") {
   }
 }
 
+TEST_CASE("the same as GPUs and TPUs call it", "[autodiff]") {
+  for (const char* target : {"cusolver_getrf_ffi", "LuDecomposition"}) {
+    const bool is_tpu = std::string_view(target) == "LuDecomposition";
+    Agrees(target, Strong(4, 3) + "  f = (ELEM[2,4,3], s32[2,3], s32[2" + (is_tpu ? ",4" : "") +
+                       R"(]) custom-call(x), custom_call_target=")" + target + R"("
+  ROOT r = ELEM[2,4,3] get-tuple-element(f), index=0)");
+  }
+  Agrees("Qr", Strong(4, 3) + R"(
+  f = (ELEM[2,4,3], ELEM[2,3]) custom-call(a), custom_call_target="Qr"
+  v = ELEM[2,4,3] get-tuple-element(f), index=0
+  t = ELEM[2,3] get-tuple-element(f), index=1
+  q = ELEM[2,4,3] custom-call(v, t), custom_call_target="ProductOfElementaryHouseholderReflectors"
+  ROOT r = (ELEM[2,4,3], ELEM[2,3], ELEM[2,4,3]) tuple(v, t, q))");
+  for (const char* lower : {"1", "0"}) {
+    Agrees("Eigh", Strong(4, 4) + R"(
+  f = (ELEM[2,4,4], f64[2,4]) custom-call(a), custom_call_target="Eigh", backend_config=")" +
+                       lower + R"(,1,100,1e-6"
+  v = ELEM[2,4,4] get-tuple-element(f), index=0
+  w = f64[2,4] get-tuple-element(f), index=1
+  m = f64[2,4,4] abs(v)
+  ROOT r = (f64[2,4,4], f64[2,4]) tuple(m, w))");
+  }
+  Agrees("potrf", Strong(3, 3) + R"(
+  l = (ELEM[2,3,3], s32[2]) custom-call(a), custom_call_target="cusolver_potrf_ffi", backend_config={lower = true}
+  u = (ELEM[2,3,3], s32[2]) custom-call(a), custom_call_target="cusolver_potrf_ffi", backend_config={lower = false}
+  ll = ELEM[2,3,3] get-tuple-element(l), index=0
+  uu = ELEM[2,3,3] get-tuple-element(u), index=0
+  ROOT r = (ELEM[2,3,3], ELEM[2,3,3]) tuple(ll, uu))",
+         false);
+}
+
 TEST_CASE("spectra by LAPACK", "[autodiff]") {
   // Vectors of a complex matrix have a phase that no derivative sees: their moduli have one.
   Agrees("syevd", Strong(4, 4) + R"(

@@ -151,4 +151,85 @@ TEST_CASE("lapack factorisations put back together", "[kernels][custom_call]") {
       "", 1000000);
 }
 
+// The same routine under the names that JAX has for it on CPUs, on GPUs and on TPUs.
+TEST_CASE("linear algebra as GPUs and TPUs call it", "[kernels][custom_call]") {
+  const auto other = [](const std::string& result, const std::string& shape,
+                        const std::string& operands, const std::string& target,
+                        const std::string& config = "") {
+    return "  " + result + " = " + shape + " custom-call(" + operands + "), custom_call_target=\"" +
+           target + "\"" + (config.empty() ? "" : ", backend_config=" + config) + "\n";
+  };
+  const std::string a =
+      "    a = f64[2,3,2] constant({{{1,2},{3,-4},{5,7}},{{2,6},{1,1},{5,3}}})\n"
+      "    h = c128[2,2] constant({{(2,0),(1,-3)},{(1,3),(-1,0)}})\n";
+  const std::string lu = "(f64[2,3,2], s32[2,2], s32[2])", qr = "(f64[2,3,2], f64[2,2])";
+  CheckVectors(a + Call("c", lu, "a", "dgetrf") + other("g", lu, "a", "cusolver_getrf_ffi") +
+                   other("t", "(f64[2,3,2], s32[2,2], s32[2,3])", "a", "LuDecomposition") + R"(
+    lu = f64[2,3,2] get-tuple-element(c), index=0
+    lu_t = f64[2,3,2] get-tuple-element(t), index=0
+    pivots = s32[2,2] get-tuple-element(t), index=1
+    order = s32[2,3] get-tuple-element(t), index=2
+)" + other("order_g", "s32[2,3]", "pivots", "cu_lu_pivots_to_permutation") +
+                   R"(
+    from_zero = s32[2,2] constant({{2,1},{2,2}})
+    rows = s32[2,3] constant({{2,1,0},{2,0,1}})
+    ROOT r = tuple(g, lu_t, pivots, order, order_g, c, lu, from_zero, rows, rows))",
+               "", 1000000);
+  CheckVectors(a + Call("c", qr, "a", "dgeqrf") + other("g", qr, "a", "hipsolver_geqrf_ffi") +
+                   other("t", qr, "a", "Qr") + R"(
+    v = f64[2,3,2] get-tuple-element(c), index=0
+    tau = f64[2,2] get-tuple-element(c), index=1
+)" + Call("qc", "f64[2,3,2]", "v, tau", "dorgqr") +
+                   other("qg", "f64[2,3,2]", "v, tau", "cusolver_orgqr_ffi") +
+                   other("qt", "f64[2,3,2]", "v, tau", "ProductOfElementaryHouseholderReflectors") +
+                   "    ROOT r = tuple(g, t, qg, qt, c, c, qc, qc)",
+               "", 1000000);
+  const std::string spectrum = "(c128[2,2], f64[2], s32[])";
+  for (const bool is_lower : {true, false}) {
+    CheckVectors(a +
+                     Call("c", spectrum, "h", "zheevd",
+                          is_lower ? "mode = 86 : ui8, uplo = 76 : ui8"
+                                   : "mode = 86 : ui8, uplo = 85 : ui8") +
+                     other("g", spectrum, "h", "cusolver_syevd_ffi",
+                           is_lower ? "{algorithm = 0 : ui8, lower = true}" : "{lower = false}") +
+                     other("t", "(c128[2,2], f64[2])", "h", "Eigh",
+                           is_lower ? "\"1,1,100,1e-6\"" : "\"0,1,100,1e-6\"") +
+                     R"(
+    v = c128[2,2] get-tuple-element(c), index=0
+    w = f64[2] get-tuple-element(c), index=1
+    ROOT r = tuple(g, t, c, v, w))",
+                 "", 1000000);
+  }
+  CheckVectors(
+      a +
+          Call("c", "(f64[2,3,2], f64[2,2], f64[2,3,3], f64[2,2,2], s32[2])", "a", "dgesdd",
+               "mode = 65 : ui8") +
+          other("j", "(f64[2,3,2], f64[2,2], f64[2,3,3], f64[2,2,2], s32[2])", "a",
+                "cusolver_gesvdj_ffi", "{compute_uv = true, full_matrices = true}") +
+          other("d", "(f64[2,3,2], f64[2,2], f64[2,2,2], f64[2,3,3], s32[2])", "a",
+                "cusolver_gesvd_ffi",
+                "{compute_uv = true, full_matrices = true, transposed = true}") +
+          other("n", "(f64[2,3,2], f64[2,2], f64[], f64[], s32[2])", "a", "cusolver_gesvd_ffi",
+                "{compute_uv = false, full_matrices = true, transposed = false}") +
+          R"(
+    s = f64[2,2] get-tuple-element(c), index=1
+    u = f64[2,3,3] get-tuple-element(c), index=2
+    vt = f64[2,2,2] get-tuple-element(c), index=3
+    v = f64[2,2,2] transpose(vt), dimensions={0,2,1}
+    sj = f64[2,2] get-tuple-element(j), index=1
+    uj = f64[2,3,3] get-tuple-element(j), index=2
+    vj = f64[2,2,2] get-tuple-element(j), index=3
+    vtd = f64[2,2,2] get-tuple-element(d), index=2
+    ud = f64[2,3,3] get-tuple-element(d), index=3
+    sn = f64[2,2] get-tuple-element(n), index=1
+    ROOT r = tuple(sj, uj, vj, vtd, ud, sn, s, u, v, vt, u, s))",
+      "", 1000000);
+  CheckVectors(
+      " dl = f32[3] constant({77,1,1})\n d = f32[3] constant({2,2,2})\n"
+      " du = f32[3] constant({1,1,77})\n c = f32[3,2] constant({{4,4},{8,2},{8,-2}})\n" +
+          other("y", "f32[3,2]", "dl, d, du, c", "cusparse_gtsv2_ffi") +
+          " ey = f32[3,2] constant({{1,1.5},{2,1},{3,-1.5}})\n ROOT r = tuple(y, ey)",
+      "", 8);
+}
+
 }  // namespace gshard::cpu::testing
