@@ -36,6 +36,10 @@ std::string WithoutLayerNumbers(const std::string& name) {
   return text;
 }
 
+// Of fewer alike products each is told apart: a search of few groups can afford it, and where the
+// memory of one layer is scarce only one may have to be cut otherwise.
+constexpr size_t kManyLayers = 8;
+
 }  // namespace
 
 DimNames::DimNames(const Module& module) {
@@ -135,7 +139,7 @@ void DimNames::TieProducts(const Module& module) {
     }
   }
   using Kind = std::tuple<std::string, Opcode, const Shape*, std::vector<int64_t>>;
-  std::map<Kind, const Instruction*> first;
+  std::map<Kind, std::vector<const Instruction*>> alike;
   for (const Computation* computation : module.computations()) {
     for (const Instruction* x : computation->instructions()) {
       if (!IsProduct(x->opcode()) || !x->shape()->IsArray()) continue;
@@ -146,10 +150,12 @@ void DimNames::TieProducts(const Module& module) {
         const Node root = Find(NodeOf(x, 0, d));
         known.push_back(is_of_parameter[root] ? int64_t{root} : -1);
       }
-      const auto [it, is_new] = first.try_emplace(
-          {WithoutLayerNumbers(name), x->opcode(), x->shape(), std::move(known)}, x);
-      if (!is_new) TieValues(it->second, 0, x, 0, 1);
+      alike[{WithoutLayerNumbers(name), x->opcode(), x->shape(), std::move(known)}].push_back(x);
     }
+  }
+  for (const auto& [kind, products] : alike) {
+    if (products.size() < kManyLayers) continue;
+    for (const Instruction* x : products) TieValues(products[0], 0, x, 0, 1);
   }
 }
 

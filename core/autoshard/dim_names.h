@@ -5,7 +5,7 @@
 // such as the batch, the model's width, the heads. What is made of constants alone ties nothing.
 // Layers that are written out are tied, too: parameters of one shape whose op_names differ only in
 // numbers within, and then the dims that no parameter has (the width of a head) of products alike
-// in op_name, opcode, shape and the names of their other dims.
+// in op_name, opcode, shape and the names of their other dims, where there are many.
 #ifndef GSHARD_CORE_AUTOSHARD_DIM_NAMES_H_
 #define GSHARD_CORE_AUTOSHARD_DIM_NAMES_H_
 

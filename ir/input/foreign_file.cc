@@ -10,11 +10,17 @@ namespace {
 
 constexpr std::string_view kDump =
     "of an XLA dump folder, give *.before_optimizations.txt or .hlo.pb";
+constexpr std::string_view kProto =
+    "of an XLA dump folder, give *.before_optimizations.txt or .hlo.pb; of a TensorFlow function, "
+    "f.experimental_get_compiler_ir(*args)(stage='hlo_serialized')";
 constexpr std::string_view kPrint =
     "print the program from JAX with jax.jit(f).lower(*args).as_text()";
 constexpr std::string_view kBytecode =
-    "as text: mlir_module() of the jax.export.Exported that it came from, or stablehlo-translate "
-    "--deserialize FILE";
+    "as text: mlir_module() of the jax.export.Exported that it came from, "
+    "get_stablehlo_text('forward') of torch_xla, or stablehlo-translate --deserialize FILE";
+constexpr std::string_view kTorch =
+    "of PyTorch, give StableHLO: with torch_xla, "
+    "torch_xla.stablehlo.exported_program_to_stablehlo(program).get_stablehlo_text('forward')";
 constexpr std::string_view kExported =
     "print the program in it: jax.export.deserialize(open(FILE, 'rb').read()).mlir_module()";
 
@@ -68,12 +74,22 @@ constexpr Kind kText[] = {
     {"digraph", "a graph for Graphviz", kDump},
     {"<!DOCTYPE", "a web page", kPrint},
     {"<html", "a web page", kPrint},
+    {"ExportedProgram:", "a program of torch.export", kTorch},
+    {"graph(%", "a graph of TorchScript", kTorch},
     {"{ lambda", "a jaxpr", kPrint},
     {"let ", "a jaxpr", kPrint},
     {"#!", "a script", kPrint},
 };
 
 constexpr std::string_view kPython[] = {"import ", "from __future__", "\"\"\"", "def "};
+
+// A zip archive whose first member is m/data.pkl, m/data/0 or alike.
+bool IsTorchArchive(std::string_view bytes) {
+  constexpr size_t kNameLength = 26, kName = 30;
+  if (!bytes.starts_with("PK\x03\x04") || bytes.size() < kName) return false;
+  const auto length = static_cast<unsigned char>(bytes[kNameLength]);
+  return bytes.substr(kName, length).find("/data") != bytes.npos;
+}
 
 // A message whose first field is number 1 or 2, and bytes that no text has.
 bool IsProtocolBuffer(std::string_view bytes) {
@@ -211,12 +227,14 @@ std::optional<Diagnostic> WhyNoProgram(const SourceText& source) {
     error.hint = std::string(hint);
     return error;
   };
+  if (IsTorchArchive(bytes)) return because("an archive of PyTorch (.pt, .pt2)", kTorch);
   for (const Kind& kind : kMagic) {
     if (bytes.starts_with(kind.start)) return because(kind.what, kind.hint);
   }
   if (IsSerializedExport(bytes)) return because("a serialized jax.export.Exported", kExported);
   if (IsProtocolBuffer(bytes)) {
-    return because("a protocol buffer without an HLO module, or with one that is cut short", kDump);
+    return because("a protocol buffer without an HLO module, or with one that is cut short",
+                   kProto);
   }
   const std::string_view head = bytes.substr(0, 4096);
   const size_t begin = head.find_first_not_of(" \t\r\n");

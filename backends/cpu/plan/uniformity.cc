@@ -112,8 +112,12 @@ class Uniformity {
       auto made = factory(x);
       if (!made) {
         Diagnostic error = made.error();
-        if (error.line == 0 && error.file.empty()) {
+        const bool is_located =
+            error.line > 0 || !error.file.empty() || error.message.starts_with("instruction %");
+        if (!is_located) {
+          std::string hint = std::move(error.hint);
           error = program_.module->ErrorAt(&x, error.code, error.message);
+          error.hint = std::move(hint);
         }
         return Fail(error);
       }

@@ -144,8 +144,9 @@ Expected<void> MeshRun::LoadParameters(const Module& module, const Inputs& input
     NearestWord nearest(unknown);
     for (const ParameterLeaf& leaf : leaves) nearest.Offer(leaf.base_name);
     const std::string naming =
-        fmt::format("arrays are named after parameters, or p0 to p{} in order",
-                    std::max<size_t>(leaves.size(), 1) - 1);
+        leaves.empty() ? std::string("the program has no parameters")
+                       : fmt::format("arrays are named after parameters, or p0 to p{} in order",
+                                     leaves.size() - 1);
     return Fail(MakeError("E-RUN-INPUT", fmt::format("no parameter is named {}", unknown),
                           nearest.best().empty() ? naming : nearest.Hint()));
   }

@@ -119,16 +119,29 @@ TEST_CASE("products of layers that are written out are tied by what no parameter
            "rhs_contracting_dims={1}, metadata={op_name=\"layers_" +
            n + "/mix\"}\n  y" + n + " = f32[8,64] reshape(o" + n + ")\n";
   };
-  const auto module =
-      Parse("HloModule m\nENTRY e {\n  x = f32[8,64] parameter(0), metadata={op_name=\"x\"}\n" +
-            layer("0", "x") + layer("1", "y0") + "  ROOT r = f32[8,64] negate(y1)\n}\n");
+  const auto parsed = [&](int layers) {
+    std::string text =
+        "HloModule m\nENTRY e {\n  x = f32[8,64] parameter(0), metadata={op_name=\"x\"}\n";
+    std::string last = "x";
+    for (int i = 0; i < layers; ++i) {
+      const std::string number = std::to_string(i);
+      text += layer(number, last);
+      last = "y" + number;
+    }
+    return Parse(text + "  ROOT r = f32[8,64] negate(" + last + ")\n}\n");
+  };
+  const auto module = parsed(8);
   const DimNames names(*module);
   const auto name = [&](const char* of, int64_t dim) {
     return names.Of(Find(*module, of), 0, dim);
   };
-  CHECK(name("o0", 2) == name("o1", 2));  // the width of a head
+  CHECK(name("o0", 2) == name("o7", 2));  // the width of a head
   CHECK(name("o0", 2) != name("o0", 1));
-  CHECK(name("scores0", 2) == name("o1", 1));  // heads: a parameter's
+  CHECK(name("scores0", 2) == name("o7", 1));  // heads: a parameter's
+  // Few layers are told apart.
+  const auto few = parsed(2);
+  const DimNames names_of_few(*few);
+  CHECK(names_of_few.Of(Find(*few, "o0"), 0, 2) != names_of_few.Of(Find(*few, "o1"), 0, 2));
 }
 
 }  // namespace

@@ -169,6 +169,14 @@ TEST_CASE("files that are no program are named", "[ir][input]") {
         "this is no program: it is a serialized jax.export.Exported");
   CHECK(what("\x80\x04\x95") == "this is no program: it is a Python pickle");
   CHECK(what("PK\x03\x04") == "this is no program: it is a zip archive (.npz arrays?)");
+  const std::string local_header("PK\x03\x04" + std::string(22, '\0') + "\x0a" +
+                                 std::string(3, '\0'));
+  CHECK(what(local_header + "m/data.pkl") ==
+        "this is no program: it is an archive of PyTorch (.pt, .pt2)");
+  CHECK(what(local_header + "params.npy") ==
+        "this is no program: it is a zip archive (.npz arrays?)");
+  CHECK(what("ExportedProgram:\n    class GraphModule(torch.nn.Module):\n") ==
+        "this is no program: it is a program of torch.export");
   CHECK(what("{\"a\": 1}") == "this is no program: it is JSON");
   CHECK(what("[1, 2]") == "this is no program: it is JSON");
   CHECK(what(std::string("\x0a\x05xy\0zz", 7)).find("a protocol buffer") != std::string::npos);
