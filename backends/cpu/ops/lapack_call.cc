@@ -113,14 +113,7 @@ struct Routines {
                        {f.out<Real>(1), f.out<T>(2), f.out<T>(3), f.n('v')}, f.scratch));
   }
   static void Geev(const Frame& f) {
-    const int64_t n = f.n('n');
-    const size_t vectors = kComplex ? 1 : 2;
-    Complex* w =
-        reinterpret_cast<Complex*>(f.scratch.Allocate(static_cast<size_t>(n) * sizeof(Complex)));
-    f.Info(vectors + 2,
-           L::Geev({f.Letter("compute_left"), f.Letter("compute_right")}, n, f.in<T>(0), w,
-                   f.out<Complex>(vectors), f.out<Complex>(vectors + 1), f.scratch));
-    StoreValues(f, 0, w, n);
+    Eigenvectors(f, {f.Letter("compute_left"), f.Letter("compute_right")});
   }
   static void Gehrd(const Frame& f) {
     f.Info(2, L::Gehrd(f.n('n'), f.config.find("low")->second, f.config.find("high")->second,
@@ -171,14 +164,7 @@ struct Routines {
   static void GesvdTransposed(const Frame& f) { f.Info(4, Svd(f, f.out<T>(3), f.out<T>(2))); }
   static void GesvdValues(const Frame& f) { f.Info(4, Svd(f, nullptr, nullptr)); }
   static void GeevFlags(const Frame& f) {
-    const int64_t n = f.n('n');
-    const size_t vectors = kComplex ? 1 : 2;
-    Complex* w =
-        reinterpret_cast<Complex*>(f.scratch.Allocate(static_cast<size_t>(n) * sizeof(Complex)));
-    f.Info(vectors + 2,
-           L::Geev({f.Flag("left") ? 'V' : 'N', f.Flag("right") ? 'V' : 'N'}, n, f.in<T>(0), w,
-                   f.out<Complex>(vectors), f.out<Complex>(vectors + 1), f.scratch));
-    StoreValues(f, 0, w, n);
+    Eigenvectors(f, {f.Flag("left") ? 'V' : 'N', f.Flag("right") ? 'V' : 'N'});
   }
   static void Gtsv2(const Frame& f) {
     L::Gtsv(f.n('n'), f.n('z'), f.in<T>(0) + 1, f.in<T>(1), f.in<T>(2), f.out<T>(0));
@@ -219,6 +205,15 @@ struct Routines {
     const char job = !f.Flag("compute_uv") ? 'N' : is_full ? 'A' : 'S';
     return L::Gesdd(job, m, n, f.out<T>(0), {f.out<Real>(1), u, vt, std::max<int64_t>(f.n('v'), 1)},
                     f.scratch);
+  }
+  static void Eigenvectors(const Frame& f, const EigenvectorJobs& jobs) {
+    const int64_t n = f.n('n');
+    const size_t vectors = kComplex ? 1 : 2;
+    Complex* w =
+        reinterpret_cast<Complex*>(f.scratch.Allocate(static_cast<size_t>(n) * sizeof(Complex)));
+    f.Info(vectors + 2, L::Geev(jobs, n, f.in<T>(0), w, f.out<Complex>(vectors),
+                                f.out<Complex>(vectors + 1), f.scratch));
+    StoreValues(f, 0, w, n);
   }
   // Complex values, or real and imaginary parts in two results.
   static void StoreValues(const Frame& f, size_t first, const Complex* w, int64_t n) {
