@@ -146,6 +146,11 @@ void RelationForward(const PropagationContext& c, const Instruction& x, Offers& 
 const Sharding* RelationBackward(const PropagationContext& c, const Instruction& user,
                                  const Sharding* s, const Instruction& x);
 inline constexpr Rule kRelationRule = {RelationForward, RelationBackward, Always};
+// As what XLA's compiler for TPUs writes batch norms out as: elementwise operations, sums and
+// broadcasts.
+void BatchNormForward(const PropagationContext& c, const Instruction& x, Offers& offers);
+const Sharding* BatchNormBackward(const PropagationContext& c, const Instruction& user,
+                                  const Sharding* s, const Instruction& x);
 
 // Returns the first position of `x` among the operands of `user`, of which it must be one. A rule
 // that asks for it sees `x` in dot(x, x) as operand 0 only.

@@ -1,5 +1,5 @@
 // Reduce: reduced dims are combined over the devices, the others keep their tiles. Scan: only the
-// scanned dim is special. Batch-norm ops have no rule.
+// scanned dim is special.
 #include "core/propagation/rules.h"
 #include "ir/sharding_algebra.h"
 

@@ -1,6 +1,6 @@
 // By the relation of an operation's dims (core/op_dims): calls that Python code partitions, whose
-// rule of sharding is such a relation, and where options ask for it operations that GSPMD has no
-// rule for.
+// rule of sharding is such a relation, batch norms, and where options ask for it operations that
+// GSPMD has no rule for.
 #include <algorithm>
 #include <vector>
 
@@ -28,7 +28,34 @@ const Sharding* AlongRelation(const PropagationContext& c, const Sharding* s,
 
 }  // namespace
 
-void RelationForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
+namespace {
+
+using MayPass = bool (*)(const PropagationContext& c, const Instruction& x, const Shape* from,
+                         const Shape* to);
+
+bool AllPass(const PropagationContext&, const Instruction&, const Shape*, const Shape*) {
+  return true;
+}
+
+// Vectors over the features are spread over whole arrays: late, as broadcasts are, and earlier
+// backward than forward.
+bool IsSpread(const Shape* from, const Shape* to) { return from->rank() < to->rank(); }
+bool PassesBatchNormForward(const PropagationContext& c, const Instruction& x, const Shape* from,
+                            const Shape* to) {
+  const bool is_whole = from->rank() == x.operand(0)->shape()->rank();
+  return is_whole || (IsSpread(from, to) && c.level() >= 3);
+}
+bool PassesBatchNormBackward(const PropagationContext& c, const Instruction& x, const Shape* from,
+                             const Shape* to) {
+  const bool is_whole = to->rank() == x.operand(0)->shape()->rank();
+  return is_whole || (IsSpread(to, from) && c.level() >= 2);
+}
+
+const Shape* ResultShape(const Instruction& x, size_t i) {
+  return x.shape()->IsTuple() ? x.shape()->element(static_cast<int64_t>(i)) : x.shape();
+}
+
+void Forward(const PropagationContext& c, const Instruction& x, Offers& offers, MayPass may_pass) {
   const DimRelation relation = RelationOf(x);
   if (!relation.relates) return;
   for (size_t i = 0; i < relation.operands.size(); ++i) {
@@ -36,6 +63,7 @@ void RelationForward(const PropagationContext& c, const Instruction& x, Offers& 
     const Sharding* s = operand->shape()->IsArray() ? c.Partitioned(operand) : nullptr;
     if (s == nullptr) continue;
     for (size_t r = 0; r < relation.results.size(); ++r) {
+      if (!may_pass(c, x, operand->shape(), ResultShape(x, r))) continue;
       const int64_t leaf = x.shape()->IsTuple() ? static_cast<int64_t>(r) : -1;
       offers.Add(AlongRelation(c, s, relation.operands[i], relation.results[r]), operand, true,
                  leaf);
@@ -43,20 +71,41 @@ void RelationForward(const PropagationContext& c, const Instruction& x, Offers& 
   }
 }
 
-const Sharding* RelationBackward(const PropagationContext& c, const Instruction& user,
-                                 const Sharding* s, const Instruction& x) {
+const Sharding* Backward(const PropagationContext& c, const Instruction& user, const Sharding* s,
+                         const Instruction& x, MayPass may_pass) {
   const DimRelation relation = RelationOf(user);
   if (!relation.relates || !x.shape()->IsArray()) return nullptr;
   for (size_t i = 0; i < relation.operands.size(); ++i) {
     if (user.operand(static_cast<int64_t>(i)) != &x) continue;
     for (size_t r = 0; r < relation.results.size(); ++r) {
       if (s->IsTuple() && r >= s->elements.size()) break;
+      if (!may_pass(c, user, ResultShape(user, r), x.shape())) continue;
       const Sharding* of = s->IsTuple() ? s->elements[r] : s;
       const Sharding* asked = AlongRelation(c, of, relation.results[r], relation.operands[i]);
       if (asked != nullptr) return asked;
     }
   }
   return nullptr;
+}
+
+}  // namespace
+
+void RelationForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
+  Forward(c, x, offers, AllPass);
+}
+
+const Sharding* RelationBackward(const PropagationContext& c, const Instruction& user,
+                                 const Sharding* s, const Instruction& x) {
+  return Backward(c, user, s, x, AllPass);
+}
+
+void BatchNormForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
+  Forward(c, x, offers, PassesBatchNormForward);
+}
+
+const Sharding* BatchNormBackward(const PropagationContext& c, const Instruction& user,
+                                  const Sharding* s, const Instruction& x) {
+  return Backward(c, user, s, x, PassesBatchNormBackward);
 }
 
 }  // namespace gshard
