@@ -97,6 +97,35 @@ Expected<void> CheckCustomCalls(const Module& module) {
   return {};
 }
 
+// A batch norm whose features are examples, as torch_xla writes a LayerNorm, has a scale and an
+// offset of each example: constants, or examples themselves. Of a propagated module.
+Expected<void> CheckBatchNorms(const Module& module, const BatchDims& batch) {
+  for (const Instruction* x : module.entry()->instructions()) {
+    if (AttributeTagOf(x->opcode()) != &AttributeType<BatchNormAttributes>::kTag) continue;
+    const Sharding* s = x->operand(0)->sharding();
+    const int64_t feature = x->attributes<BatchNormAttributes>().feature_index;
+    if (s == nullptr || s->TileCount(feature) == 1) continue;
+    for (const Instruction* vector : x->operands()) {
+      while (vector->opcode() == Opcode::kConvert || vector->opcode() == Opcode::kReshape ||
+             vector->opcode() == Opcode::kCopy) {
+        vector = vector->operand(0);
+      }
+      if (vector->opcode() != Opcode::kParameter ||
+          batch.dimension.contains(vector->attributes<ParameterAttributes>().number)) {
+        continue;
+      }
+      Diagnostic error = module.ErrorAt(
+          x, "E-PIPELINE-011",
+          fmt::format("pipelines do not take '{}', whose features are examples: '{}' has a number "
+                      "for each of them, but is none of the batch",
+                      x->name(), vector->name()));
+      error.hint = "name it too: --batch " + std::string(vector->name()) + "=0";
+      return Fail(std::move(error));
+    }
+  }
+  return {};
+}
+
 // A gradient that is rounded and then widened, as mixed precision makes it of a bf16 product for an
 // f32 weight, is added up in the wide type: a sum of M terms in the narrow one would be rounded M
 // times. Example: convert(transpose(all-reduce(dot))) becomes transpose(all-reduce(convert(dot))).
@@ -160,6 +189,7 @@ Expected<void> Partition(Module& module, const BatchDims& batch, int64_t count,
   way.after_propagation = [&](Module&) -> Expected<void> {
     split.output_dimension = CutDims(module);
     if (auto done = CheckCustomCalls(module); !done) return done;
+    if (auto done = CheckBatchNorms(module, batch); !done) return done;
     ManualRegions inside = regions;
     inside.FindInside(module);
     const int64_t parts = regions.PartsOfBatch(module, count);
