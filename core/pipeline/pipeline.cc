@@ -605,6 +605,15 @@ Expected<PipelinePlan> PipelineParts(Module& module, const PipelineOptions& opti
 Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& options,
                                       const PassTimes* times) {
   TakeResultApart(module);
+  const Instruction* root = module.entry()->root();
+  const auto is_tuple = [](const Shape* element) { return element->IsTuple(); };
+  if (root->shape()->IsTuple() && std::ranges::any_of(root->shape()->elements(), is_tuple)) {
+    Diagnostic error = module.ErrorAt(root, "E-PIPELINE-011",
+                                      "pipelines do not take results that are tuples within the "
+                                      "tuple of results");
+    error.hint = "return their elements";
+    return Fail(std::move(error));
+  }
   std::optional<Diagnostic> left_out = DropCallsWithoutResult(module);
   Expected<PipelinePlan> plan = PipelineParts(module, options, times);
   if (plan && left_out) plan->warnings.push_back(*std::move(left_out));
