@@ -158,12 +158,14 @@ void Engine::ComputeTraits() {
 
 void Engine::ComputeRevisits() {
   for (const Instruction* x : order_) {
-    const bool is_broadcast = x->opcode() == Opcode::kBroadcast;
-    if (is_broadcast) {
+    // Batch norms spread vectors as broadcasts do.
+    const bool spreads = x->opcode() == Opcode::kBroadcast ||
+                         AttributeTagOf(x->opcode()) == &AttributeType<BatchNormAttributes>::kTag;
+    if (spreads) {
       revisit_forward_.push_back(x);
       revisit_backward_.push_back(x);
     }
-    if (is_broadcast || Has(x, kComparesOperands)) {
+    if (spreads || Has(x, kComparesOperands)) {
       for (const Instruction* operand : x->operands()) revisit_backward_.push_back(operand);
     }
   }
