@@ -66,6 +66,7 @@ class FastMemory {
 
   void Add(const Piece& piece);
   void AddTo(size_t node, StepSpan of_node, const Piece& piece);
+  // Adds [begin, end) to the list that begins at `list`.
   void AddAddresses(uint32_t& list, int64_t begin, int64_t end);
   StepSpan AllSteps() const { return {0, static_cast<uint32_t>(size_ - 1)}; }
   // The first of these steps in which more than `most` bytes are in use, but for what the node's
