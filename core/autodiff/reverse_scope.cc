@@ -236,18 +236,19 @@ void ReverseScope::Replace(Instruction* x, Instruction* by) {
 
 // --- what selects leave out
 
-const ReverseScope::Taken* ReverseScope::Within(const Taken* outer, Instruction* predicate,
-                                                bool is_true) {
-  for (const Taken& taken : taken_) {
-    if (taken.outer == outer && taken.predicate == predicate && taken.is_true == is_true) {
+ReverseScope::Taken* ReverseScope::Within(Taken* outer, Instruction* predicate, bool is_true,
+                                          const Shape* shape) {
+  for (Taken& taken : taken_) {
+    if (taken.outer == outer && taken.predicate == predicate && taken.is_true == is_true &&
+        SameDims(taken.shape, shape)) {
       return &taken;
     }
   }
-  return &taken_.emplace_back(Taken{outer, predicate, is_true});
+  return &taken_.emplace_back(Taken{outer, predicate, is_true, shape});
 }
 
 // The innermost that both are, or are within.
-const ReverseScope::Taken* ReverseScope::CommonOuter(const Taken* a, const Taken* b) {
+ReverseScope::Taken* ReverseScope::CommonOuter(Taken* a, const Taken* b) {
   for (; a != nullptr; a = a->outer) {
     for (const Taken* of_b = b; of_b != nullptr; of_b = of_b->outer) {
       if (a == of_b) return a;
@@ -256,22 +257,20 @@ const ReverseScope::Taken* ReverseScope::CommonOuter(const Taken* a, const Taken
   return nullptr;
 }
 
-// A predicate of the shape's dims.
-Instruction* ReverseScope::IsTaken(const Taken* taken, const Shape* shape) {
-  if (const auto known = is_taken_.find(taken); known != is_taken_.end()) return known->second;
-  Instruction* predicate = Value(taken->predicate);
-  if (!taken->is_true) predicate = builder_.Add(Opcode::kNot, {predicate});
-  if (predicate->shape()->rank() < shape->rank()) {
-    predicate = builder_.BroadcastScalar(predicate, shape->dims());
+Instruction* ReverseScope::IsTaken(Taken& taken) {
+  if (taken.value != nullptr) return taken.value;
+  Instruction* predicate = Value(taken.predicate);
+  if (!taken.is_true) predicate = builder_.Add(Opcode::kNot, {predicate});
+  if (predicate->shape()->rank() < taken.shape->rank()) {
+    predicate = builder_.BroadcastScalar(predicate, taken.shape->dims());
   }
-  if (taken->outer != nullptr) predicate = builder_.And(IsTaken(taken->outer, shape), predicate);
-  is_taken_[taken] = predicate;
-  return predicate;
+  if (taken.outer != nullptr) predicate = builder_.And(IsTaken(*taken.outer), predicate);
+  return taken.value = predicate;
 }
 
 Instruction* ReverseScope::Mended(Instruction* adjoint, const Counting& counting) {
   if (!counting.is_spoilt) return adjoint;
-  return Emit(builder_).Where(IsTaken(counting.taken, adjoint->shape()), adjoint);
+  return Emit(builder_).Where(IsTaken(*counting.taken), adjoint);
 }
 
 void ReverseScope::Mend(const Instruction* x) {
@@ -331,7 +330,7 @@ void ReverseScope::Add(Instruction* x, Instruction* adjoint, int64_t leaf) {
 void ReverseScope::AddToBranch(Instruction* x, Instruction* adjoint, Instruction* predicate,
                                bool is_taken) {
   const Counting around = current_;
-  current_.taken = Within(around.taken, predicate, is_taken);
+  current_.taken = Within(around.taken, predicate, is_taken, adjoint->shape());
   Add(x, adjoint);
   current_ = around;
 }

@@ -141,22 +141,25 @@ class ReverseScope {
   }
 
  private:
-  // Elements of arrays: those that selects take, the inner one of a branch of the outer.
+  // Elements of arrays of the same dims: those that selects take, the inner one of a branch of the
+  // outer.
   struct Taken {
-    const Taken* outer = nullptr;
-    Instruction* predicate = nullptr;  // forward
+    Taken* outer = nullptr;
+    Instruction* predicate = nullptr;  // forward; a scalar, or of these dims
     bool is_true = true;               // where it is, or where it is not
+    const Shape* shape = nullptr;      // with these dims
+    Instruction* value = nullptr;      // a predicate of these dims; null: not asked for yet
   };
   // Of an adjoint: it counts in these elements alone (null: in all), and in others it may be no
   // number.
   struct Counting {
-    const Taken* taken = nullptr;
+    Taken* taken = nullptr;
     bool is_spoilt = false;
   };
 
-  const Taken* Within(const Taken* outer, Instruction* predicate, bool is_true);
-  static const Taken* CommonOuter(const Taken* a, const Taken* b);
-  Instruction* IsTaken(const Taken* taken, const Shape* shape);
+  Taken* Within(Taken* outer, Instruction* predicate, bool is_true, const Shape* shape);
+  static Taken* CommonOuter(Taken* a, const Taken* b);
+  Instruction* IsTaken(Taken& taken);
   Instruction* Mended(Instruction* adjoint, const Counting& counting);
   void Mend(const Instruction* x);
   Instruction* NestedValue(Instruction* x);
@@ -179,7 +182,6 @@ class ReverseScope {
   std::unordered_map<const Instruction*, Counting> counting_;  // of adjoints of arrays
   Counting current_;                                           // of what Add() gets
   std::deque<Taken> taken_;
-  std::unordered_map<const Taken*, Instruction*> is_taken_;
 };
 
 }  // namespace gshard

@@ -156,8 +156,8 @@ ENTRY main {
 }
 
 TEST_CASE("what a select leaves out adds nothing, however steep it is there", "[autodiff]") {
-  // Of the branches that are not taken, logarithms and roots of negative numbers are no numbers, and
-  // so are products with them; both branches and the inner select share x and its square.
+  // Of the branches that are not taken, logarithms and roots of negative numbers are no numbers,
+  // and so are products with them; both branches and the inner select share x and its square.
   Agrees(R"(HloModule m
 ENTRY main {
   z = f64[8] parameter(0)
@@ -183,6 +183,21 @@ ENTRY main {
   ROOT r = f64[8] select(is_positive, outer, power)
 })",
          {-0.9, 0.9});
+}
+
+TEST_CASE("one number chooses the branches of arrays of several sizes", "[autodiff]") {
+  Agrees(R"(HloModule m
+ENTRY main {
+  z = f64[4] parameter(0)
+  y = f64[8] parameter(1)
+  p = pred[] parameter(2)
+  l = f64[4] log(z)
+  k = f64[8] log(y)
+  a = f64[4] select(p, l, z)
+  b = f64[8] select(p, k, y)
+  ROOT r = (f64[4], f64[8]) tuple(a, b)
+})",
+         {0.3, 3});
 }
 
 TEST_CASE("map and what is no function", "[autodiff]") {
