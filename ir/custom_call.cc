@@ -66,6 +66,16 @@ std::string_view TpuLinalgRoutine(std::string_view target) {
   return {};
 }
 
+bool IsLinalgCall(std::string_view target) {
+  return (target.starts_with("lapack_") && target.ends_with("_ffi")) ||
+         !GpuLinalgRoutine(target).empty() || !TpuLinalgRoutine(target).empty();
+}
+
+bool EighReadsLower(std::string_view backend_config) {
+  const size_t first = backend_config.find_first_of("01");
+  return first == std::string_view::npos || backend_config[first] == '1';
+}
+
 namespace {
 
 // What num_batch_dims says, or 0.
@@ -82,14 +92,8 @@ int64_t BatchDimsOf(const Instruction& x) {
   if (x.opcode() != Opcode::kCustomCall || x.operand_count() == 0) return 0;
   const std::string_view target = x.attributes<CustomCallAttributes>().target;
   const Shape* first = x.operand(0)->shape();
-  if (!first->IsArray()) return 0;
-  int64_t count = 0;
-  if (!TpuLinalgRoutine(target).empty()) {
-    count = first->rank() - 2;
-  } else if ((target.starts_with("lapack_") && target.ends_with("_ffi")) ||
-             !GpuLinalgRoutine(target).empty()) {
-    count = WrittenBatchDims(x);
-  }
+  if (!first->IsArray() || !IsLinalgCall(target)) return 0;
+  const int64_t count = TpuLinalgRoutine(target).empty() ? WrittenBatchDims(x) : first->rank() - 2;
   if (count <= 0 || first->rank() < count) return 0;
   const std::span<const int64_t> batch = first->dims().first(static_cast<size_t>(count));
   for (int64_t i = 0; i < x.operand_count(); ++i) {

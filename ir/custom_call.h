@@ -58,6 +58,13 @@ std::string_view GpuLinalgRoutine(std::string_view target);
 // pivots count from 0); empty: it is none of these.
 std::string_view TpuLinalgRoutine(std::string_view target);
 
+// One of these, or LAPACK's own: lapack_*_ffi.
+bool IsLinalgCall(std::string_view target);
+
+// Does the lower triangle count for an Eigh, whose backend_config is "lower,sort,iterations,
+// tolerance"? Yes if that says nothing.
+bool EighReadsLower(std::string_view backend_config);
+
 // Leading dims of every operand and result over which a call of linear algebra loops: the matrices
 // or vectors behind them are independent of each other. Of LAPACK (lapack_*_ffi) and those for GPUs
 // as JAX says in the call's frontend attribute num_batch_dims; 0 if it does not, or if the shapes

@@ -132,6 +132,11 @@ struct Routines {
     f.Info(after + 1, L::Gees(f.Letter("mode"), n, f.out<T>(0), w, f.out<T>(1), f.scratch));
     StoreValues(f, 2, w, n);
   }
+  // Diagonals have one length: the first element of the lower and the last of the upper are unused.
+  static void Gtsv(const Frame& f) {
+    f.Info(4, L::Gtsv(f.n('n'), f.n('z'), f.out<T>(0) + 1, f.out<T>(1), f.out<T>(2), f.out<T>(3)));
+  }
+
   // --- as GPUs have them
 
   static char Uplo(const Frame& f) { return f.Flag("lower") ? 'L' : 'U'; }
@@ -184,11 +189,6 @@ struct Routines {
     L::Getrf(f.n('m'), f.n('n'), f.out<T>(0), pivots);
     for (int64_t i = 0; i < f.n('k'); ++i) --pivots[i];
     Permute(pivots, f.n('k'), f.out<int32_t>(2), f.n('m'));
-  }
-
-  // Diagonals have one length: the first element of the lower and the last of the upper are unused.
-  static void Gtsv(const Frame& f) {
-    f.Info(4, L::Gtsv(f.n('n'), f.n('z'), f.out<T>(0) + 1, f.out<T>(1), f.out<T>(2), f.out<T>(3)));
   }
 
  private:
@@ -496,7 +496,7 @@ bool FitTogether(const Row& row, const DimTable& dims,
   if (row.name == "orgqr" || row.name == "ProductOfElementaryHouseholderReflectors")
     return t <= n && n <= m;
   if (row.name == "lu_pivots_to_permutation") return t <= m;
-  if (row.name == "gesvdj" || (row.name == "gesvd" && row.shapes != kGesvdValues.shapes))
+  if (row.name == "gesvdj" || (row.name == "gesvd" && &row != &kGesvdValues))
     return fits_vectors('u', m) && fits_vectors('v', n);
   if (row.name == "ormqr") return x == (value("left") != 0 ? m : n) && t <= x;
   if (row.name == "trsm") return x == (value("side") == 'L' ? m : n);
@@ -540,10 +540,8 @@ KernelOrError MakeLapackCall(const Instruction& instruction) {
         instruction.parent()->module().ErrorAt(&instruction, "E-RUN-006", std::move(message)));
   };
   auto config = ParseConfig(instruction.backend_config());
-  if (target.row->name == "Eigh") {  // "lower,sort,iterations,tolerance"
-    const std::string_view text = instruction.backend_config();
-    const size_t first = text.find_first_of("01");
-    config["lower"] = first == std::string_view::npos || text[first] == '1' ? 1 : 0;
+  if (target.row->name == "Eigh") {
+    config["lower"] = EighReadsLower(instruction.backend_config()) ? 1 : 0;
   } else if (target.row->name == "gesvd") {
     if (config.contains("compute_uv") && config["compute_uv"] == 0) {
       target.row = &kGesvdValues;

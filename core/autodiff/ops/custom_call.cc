@@ -145,9 +145,7 @@ Expected<void> GradCustomCall(Instruction* x, Adjoints adjoints, ReverseScope& s
     return {};
   }
   if (target == kTopKTarget) return GradTopK(x, adjoints, scope);
-  const bool is_linalg = target.starts_with("lapack_") || !GpuLinalgRoutine(target).empty() ||
-                         !TpuLinalgRoutine(target).empty();
-  if (is_linalg) return GradLapackCall(x, adjoints, scope);
+  if (IsLinalgCall(target)) return GradLapackCall(x, adjoints, scope);
   Diagnostic error = scope.ErrorAt(
       x, "E-GRAD-003",
       fmt::format("derivatives cannot follow a value through custom-call '{}'", target));

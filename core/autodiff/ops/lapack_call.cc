@@ -50,9 +50,7 @@ std::optional<int64_t> Config(const Instruction* x, std::string_view key) {
 bool IsLower(const Instruction* x) {
   if (const std::optional<int64_t> uplo = Config(x, "uplo")) return *uplo == 'L';
   if (const std::optional<int64_t> lower = Config(x, "lower")) return *lower != 0;
-  const std::string_view text = x->backend_config();
-  const size_t first = text.find_first_of("01");
-  return first == std::string_view::npos || text[first] == '1';
+  return EighReadsLower(x->backend_config());
 }
 
 // `text` with the number of `key` replaced.

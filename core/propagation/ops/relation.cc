@@ -26,10 +26,6 @@ const Sharding* AlongRelation(const PropagationContext& c, const Sharding* s,
   return c.derive().AlongDims(s, from_dims, to_dims, static_cast<int64_t>(to.size()));
 }
 
-}  // namespace
-
-namespace {
-
 using MayPass = bool (*)(const PropagationContext& c, const Instruction& x, const Shape* from,
                          const Shape* to);
 
