@@ -150,12 +150,15 @@ class Lowering {
     return {};
   }
 
-  static bool HasLoop(const Module& module) {
-    return std::ranges::any_of(module.computations(), [](const Computation* computation) {
-      return std::ranges::any_of(computation->instructions(), [](const Instruction* x) {
-        return x->opcode() == Opcode::kWhile;
-      });
-    });
+  bool HasLoop() {
+    if (has_loop_) return *has_loop_;
+    has_loop_ =
+        std::ranges::any_of(program_.module->computations(), [](const Computation* computation) {
+          return std::ranges::any_of(computation->instructions(), [](const Instruction* x) {
+            return x->opcode() == Opcode::kWhile;
+          });
+        });
+    return *has_loop_;
   }
 
   // Afterwards sums of sizes over all values and devices do not overflow.
@@ -170,7 +173,7 @@ class Lowering {
     const bool elided =
         x.opcode() == Opcode::kConstant && HasElided(*x.attributes<ConstantAttributes>().literal);
     if (!elided) return {};
-    if (x.shape()->IsScalar() && !IsFloat(x.shape()->dtype()) && HasLoop(*program_.module)) {
+    if (x.shape()->IsScalar() && !IsFloat(x.shape()->dtype()) && HasLoop()) {
       Diagnostic error = program_.module->ErrorAt(
           &x, "E-RUN-ELIDED",
           fmt::format("the value of {} was left out of the text, and loops may count with it: a "
@@ -601,7 +604,8 @@ class Lowering {
   tsl::robin_map<uint32_t, Leaves> constants_;
   tsl::robin_map<const Instruction*, std::vector<uint32_t>> probes_;
   std::vector<ValueId> forward_;
-  double total_bytes_ = 0;  // of all values on all devices
+  double total_bytes_ = 0;        // of all values on all devices
+  std::optional<bool> has_loop_;  // has the program a while? Empty: not asked for yet
   ValueId token_ = kNoValue;
   ValueId partition_id_ = kNoValue;
   ValueId replica_id_ = kNoValue;
