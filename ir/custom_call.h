@@ -3,7 +3,6 @@
 #ifndef GSHARD_IR_CUSTOM_CALL_H_
 #define GSHARD_IR_CUSTOM_CALL_H_
 
-#include <cstdint>
 #include <string_view>
 
 #include "ir/attributes.h"
@@ -47,29 +46,6 @@ inline constexpr std::string_view kAllocateBufferTarget = "AllocateBuffer";
 
 // One of all these but the last two: on a device the result has its operand's bytes.
 bool IsIdentityCall(const Instruction& x);
-
-// The routine of linear algebra that a call for GPUs stands for: "getrf" of cusolver_getrf_ffi and
-// hipsolver_getrf_ffi, "gtsv2" of cusparse_gtsv2_ffi, "eig" of cuhybrid_eig_real,
-// "lu_pivots_to_permutation" of cu_lu_pivots_to_permutation; empty: it is none by its name.
-std::string_view GpuLinalgRoutine(std::string_view target);
-
-// The same of XLA's own calls, as it has them on TPUs: "geqrf" of Qr, "orgqr" of
-// ProductOfElementaryHouseholderReflectors, "syevd" of Eigh, "getrf" of LuDecomposition (whose
-// pivots count from 0); empty: it is none of these.
-std::string_view TpuLinalgRoutine(std::string_view target);
-
-// One of these, or LAPACK's own: lapack_*_ffi.
-bool IsLinalgCall(std::string_view target);
-
-// Does the lower triangle count for an Eigh, whose backend_config is "lower,sort,iterations,
-// tolerance"? Yes if that says nothing.
-bool EighReadsLower(std::string_view backend_config);
-
-// Leading dims of every operand and result over which a call of linear algebra loops: the matrices
-// or vectors behind them are independent of each other. Of LAPACK (lapack_*_ffi) and those for GPUs
-// as JAX says in the call's frontend attribute num_batch_dims; 0 if it does not, or if the shapes
-// have no such dims.
-int64_t BatchDimsOf(const Instruction& x);
 
 }  // namespace gshard
 

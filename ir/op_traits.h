@@ -19,8 +19,8 @@ inline Callees CalleesOf(Opcode opcode) { return InfoOf(opcode).callees; }
 // bitcast may read the bytes as another type, and follows layouts.
 inline bool KeepsOrder(Opcode opcode) { return MotionOf(opcode) == Motion::kKeepsOrder; }
 
-// Elements of operand 0 and nothing else, at places that attributes or start indices say: the above,
-// transpose, reverse, broadcast, slices.
+// Elements of operand 0 and nothing else, at places that attributes or start indices say: the
+// above, transpose, reverse, broadcast, slices.
 inline bool MovesOneArray(Opcode opcode) {
   return MotionOf(opcode) >= Motion::kKeepsOrder && MotionOf(opcode) <= Motion::kTakes;
 }
@@ -29,6 +29,11 @@ inline bool MovesOneArray(Opcode opcode) {
 // select. Indices, sizes and predicates are operands, too.
 inline bool MovesElements(Opcode opcode) {
   return MotionOf(opcode) >= Motion::kKeepsOrder && MotionOf(opcode) <= Motion::kChooses;
+}
+
+// Of matrices: dots of every kind, and convolutions.
+inline bool IsProduct(Opcode opcode) {
+  return InfoOf(opcode).family == "dot" || opcode == Opcode::kConvolution;
 }
 
 // Runs its computations as the program's next instructions: call, fusion, async-start, conditional,

@@ -13,6 +13,7 @@
 #include "ir/dims.h"
 #include "ir/leaves.h"
 #include "ir/metadata.h"
+#include "ir/op_traits.h"
 
 namespace gshard::autoshard {
 namespace {

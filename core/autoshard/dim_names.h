@@ -16,12 +16,6 @@
 
 namespace gshard::autoshard {
 
-// Of matrices, convolutions too.
-inline bool IsProduct(Opcode opcode) {
-  return opcode == Opcode::kDot || opcode == Opcode::kConvolution || opcode == Opcode::kRaggedDot ||
-         opcode == Opcode::kScaledDot;
-}
-
 class DimNames {
  public:
   // `module` must be free of calls. A snapshot: invalid after the module changes.

@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "ir/dims.h"
+#include "ir/op_traits.h"
 #include "ir/opcode.h"
 
 namespace gshard::autoshard {

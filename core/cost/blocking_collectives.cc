@@ -7,17 +7,13 @@ namespace {
 
 using Values = std::unordered_set<const Instruction*>;
 
-bool IsProduct(Opcode opcode) {
-  return opcode == Opcode::kDot || opcode == Opcode::kRaggedDot || opcode == Opcode::kConvolution ||
-         IsControlFlow(opcode);
-}
-
 // What products of the computation depend on.
 Values NeededByProducts(const Computation& computation) {
   Values needed;
   const auto& instructions = computation.instructions();
   for (auto it = instructions.rbegin(); it != instructions.rend(); ++it) {
-    if (!IsProduct((*it)->opcode()) && !needed.contains(*it)) continue;
+    const bool computes = IsProduct((*it)->opcode()) || IsControlFlow((*it)->opcode());
+    if (!computes && !needed.contains(*it)) continue;
     needed.insert((*it)->operands().begin(), (*it)->operands().end());
   }
   return needed;

@@ -13,22 +13,19 @@
 #include "core/cost/memory/values_in_order.h"
 #include "core/cost/op_cost.h"
 #include "ir/computation.h"
+#include "ir/op_traits.h"
 
 namespace gshard {
 namespace {
 
 double BytesOf(const Shape* shape) { return static_cast<double>(shape->byte_size()); }
 
-// Attributes of the family that IsMatrixProduct means.
+// Attributes of the family that IsProduct (ir/op_traits.h) means.
 #define GSHARD_OPCODE(enumerator, text, arity, family, Attributes, ...)                          \
   static_assert(std::string_view(#family) != "dot" || std::is_same_v<Attributes, DotAttributes>, \
                 "DotCost and MatrixOf read DotAttributes: " text " needs cases of its own there");
 #include "ir/opcodes.def"
 #undef GSHARD_OPCODE
-
-bool IsMatrixProduct(const Instruction* x) {
-  return InfoOf(x->opcode()).family == "dot" || x->opcode() == Opcode::kConvolution;
-}
 
 const Instruction* SkipAliases(const Instruction* x, bool is_compiled) {
   while (IsAlias(x, is_compiled)) x = x->operand(0);
@@ -123,7 +120,7 @@ void AddArithmetic(const Instruction* x, KernelWork& work) {
   if (x->opcode() == Opcode::kSine || x->opcode() == Opcode::kCosine || x->opcode() == Opcode::kTan)
     work.periodic_functions += cost.transcendentals;
   work.other_ops += cost.other_ops;
-  if (IsMatrixProduct(x)) work.matrix.push_back(MatrixOf(*x));
+  if (IsProduct(x->opcode())) work.matrix.push_back(MatrixOf(*x));
   if (IsSort(*x)) work.sorts.push_back(SortWorkOf(*x));
   if (x->opcode() == Opcode::kFft) work.transforms.push_back(FftWorkOf(*x));
   work.sequential_cycles += FactorisationCycles(*x);
@@ -147,7 +144,7 @@ double CopiedBytes(const FusionKernel& kernel, bool is_compiled) {
 // What best stands for the kernel: a product, else a reduction or update, else the root.
 void ChooseMain(const Instruction* x, KernelWork& work) {
   auto rank = [](const Instruction* y) {
-    if (IsMatrixProduct(y)) return 3;
+    if (IsProduct(y->opcode())) return 3;
     return y->opcode() == Opcode::kReduce || y->opcode() == Opcode::kScatter ? 2 : 0;
   };
   if (work.main == nullptr || rank(x) > rank(work.main)) work.main = x;

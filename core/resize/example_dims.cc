@@ -15,6 +15,7 @@
 #include "ir/custom_call.h"
 #include "ir/dims.h"
 #include "ir/leaves.h"
+#include "ir/linalg_call.h"
 #include "ir/traversal.h"
 
 namespace gshard {

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstring>
 #include <map>
 #include <string>
@@ -18,7 +17,7 @@
 
 #include "backends/cpu/arrays/strided.h"
 #include "backends/cpu/kernels/lapack.h"
-#include "ir/custom_call.h"
+#include "ir/linalg_call.h"
 
 namespace gshard::cpu {
 namespace {
@@ -56,13 +55,13 @@ struct Leaf {
 // filled with it, the others with zeros.
 struct Frame {
   const DimTable& dims;
-  const std::map<std::string, int64_t, std::less<>>& config;
+  const LinalgOptions& options;
   std::span<std::byte*const> operands, results;
   Scratch& scratch;
 
   int64_t n(char letter) const { return dims.Get(letter); }
-  char Letter(std::string_view key) const { return static_cast<char>(config.find(key)->second); }
-  bool Flag(std::string_view key) const { return config.find(key)->second != 0; }
+  char Letter(std::string_view key) const { return static_cast<char>(options.find(key)->second); }
+  bool Flag(std::string_view key) const { return options.find(key)->second != 0; }
   template <typename T>
   T* in(size_t i) const {
     return reinterpret_cast<T*>(operands[i]);
@@ -116,7 +115,7 @@ struct Routines {
     Eigenvectors(f, {f.Letter("compute_left"), f.Letter("compute_right")});
   }
   static void Gehrd(const Frame& f) {
-    f.Info(2, L::Gehrd(f.n('n'), f.config.find("low")->second, f.config.find("high")->second,
+    f.Info(2, L::Gehrd(f.n('n'), f.options.find("low")->second, f.options.find("high")->second,
                        f.out<T>(0), f.out<T>(1), f.scratch));
   }
   static void Sytrd(const Frame& f) {
@@ -139,15 +138,6 @@ struct Routines {
 
   // --- as GPUs have them
 
-  static char Uplo(const Frame& f) { return f.Flag("lower") ? 'L' : 'U'; }
-  static void PotrfLower(const Frame& f) { f.Info(1, L::Potrf(Uplo(f), f.n('n'), f.out<T>(0))); }
-  static void SyevdLower(const Frame& f) {
-    f.Info(2, L::Syevd('V', Uplo(f), f.n('n'), f.out<T>(0), f.out<Real>(1), f.scratch));
-  }
-  static void SytrdLower(const Frame& f) {
-    f.Info(4, L::Sytrd(Uplo(f), f.n('n'), f.out<T>(0), f.out<Real>(1), f.out<Real>(2), f.out<T>(3),
-                       f.scratch));
-  }
   // The right vectors are columns of the fourth result.
   static void Gesvdj(const Frame& f) {
     const int64_t n = f.n('n'), v = f.n('v');
@@ -168,9 +158,6 @@ struct Routines {
   static void Gesvd(const Frame& f) { f.Info(4, Svd(f, f.out<T>(2), f.out<T>(3))); }
   static void GesvdTransposed(const Frame& f) { f.Info(4, Svd(f, f.out<T>(3), f.out<T>(2))); }
   static void GesvdValues(const Frame& f) { f.Info(4, Svd(f, nullptr, nullptr)); }
-  static void GeevFlags(const Frame& f) {
-    Eigenvectors(f, {f.Flag("left") ? 'V' : 'N', f.Flag("right") ? 'V' : 'N'});
-  }
   static void Gtsv2(const Frame& f) {
     L::Gtsv(f.n('n'), f.n('z'), f.in<T>(0) + 1, f.in<T>(1), f.in<T>(2), f.out<T>(0));
   }
@@ -182,7 +169,7 @@ struct Routines {
   // --- as TPUs have them
 
   static void Eigh(const Frame& f) {
-    L::Syevd('V', Uplo(f), f.n('n'), f.out<T>(0), f.out<Real>(1), f.scratch);
+    L::Syevd(f.Letter("mode"), f.Letter("uplo"), f.n('n'), f.out<T>(0), f.out<Real>(1), f.scratch);
   }
   static void Lu(const Frame& f) {
     int32_t* pivots = f.out<int32_t>(1);
@@ -236,7 +223,7 @@ struct Row {
   // Operands -> results: a letter a dim, then :i s32, :r the real type, :c the complex type. k is
   // min(m, n), h is n - 1.
   std::string_view shapes, complex_shapes;
-  std::string_view config;  // keys that the routine reads
+  std::string_view options;  // keys that must be in its backend_config
   // In place: result i starts as operand in_place[i] - '0'.
   std::string_view in_place;
   std::array<Function, 4> functions;  // s, d, c, z
@@ -268,16 +255,16 @@ constexpr Row kRows[] = {
 // On GPUs: cusolver_getrf_ffi, hipsolver_getrf_ffi, cusparse_gtsv2_ffi, .. A "_" is a result that
 // nobody reads.
 constexpr Row kGpuRows[] = {
-    {"potrf", "", "nn -> nn :i", "", "lower", "0", GSHARD_ROUTINE(PotrfLower)},
+    {"potrf", "", "nn -> nn :i", "", "lower", "0", GSHARD_ROUTINE(Potrf)},
     {"geqrf", "", "mn -> mn k", "", "", "0", GSHARD_ROUTINE(Geqrf)},
     {"orgqr", "", "mn t -> mn", "", "", "0", GSHARD_ROUTINE(Orgqr)},
     {"getrf", "", "mn -> mn k:i :i", "", "", "0", GSHARD_ROUTINE(Getrf)},
-    {"syevd", "", "nn -> nn n:r :i", "", "lower", "0", GSHARD_ROUTINE(SyevdLower)},
-    {"sytrd", "", "nn -> nn n:r h:r h :i", "", "lower", "0", GSHARD_ROUTINE(SytrdLower)},
+    {"syevd", "", "nn -> nn n:r :i", "", "lower", "0", GSHARD_ROUTINE(Syevd)},
+    {"sytrd", "", "nn -> nn n:r h:r h :i", "", "lower", "0", GSHARD_ROUTINE(Sytrd)},
     {"gesvdj", "", "mn -> mn k:r mu nv :i", "", "compute_uv", "0", GSHARD_ROUTINE(Gesvdj)},
     {"gesvd", "", "mn -> mn k:r mu vn :i", "", "compute_uv", "0", GSHARD_ROUTINE(Gesvd)},
     {"eig", "", "nn -> n n nn:c nn:c :i", "nn -> n nn nn :i", "left right", "",
-     GSHARD_ROUTINE(GeevFlags)},
+     GSHARD_ROUTINE(Geev)},
     {"gtsv2", "", "n n n nz -> nz", "", "", "3", GSHARD_ROUTINE(Gtsv2)},
     {"lu_pivots_to_permutation", "", "t:i -> m:i", "", "", "", GSHARD_ROUTINE(PivotsToPermutation)},
 };
@@ -291,7 +278,7 @@ constexpr Row kTpuRows[] = {
     {"Qr", "", "mn -> mn k", "", "", "0", GSHARD_ROUTINE(Geqrf)},
     {"ProductOfElementaryHouseholderReflectors", "", "mn t -> mn", "", "", "0",
      GSHARD_ROUTINE(Orgqr)},
-    {"Eigh", "", "nn -> nn n:r", "", "lower", "0", GSHARD_ROUTINE(Eigh)},
+    {"Eigh", "", "nn -> nn n:r", "", "", "0", GSHARD_ROUTINE(Eigh)},
     {"LuDecomposition", "", "mn -> mn k:i m:i", "", "", "0", GSHARD_ROUTINE(Lu)},
 };
 #undef GSHARD_ROUTINE
@@ -331,37 +318,13 @@ Target FindTarget(std::string_view target, DType dtype) {
   return {};
 }
 
-// `{uplo = 76 : ui8, left = true}`: values by key.
-std::map<std::string, int64_t, std::less<>> ParseConfig(std::string_view text) {
-  std::map<std::string, int64_t, std::less<>> config;
-  const auto is_word = [](char c) { return c == '_' || (c >= 'a' && c <= 'z'); };
-  for (size_t i = 0; i < text.size();) {
-    if (!is_word(text[i])) {
-      ++i;
-      continue;
-    }
-    const size_t begin = i;
-    while (i < text.size() && is_word(text[i])) ++i;
-    const std::string key(text.substr(begin, i - begin));
-    while (i < text.size() && text[i] == ' ') ++i;
-    if (i == text.size() || text[i] != '=') continue;
-    ++i;
-    while (i < text.size() && text[i] == ' ') ++i;
-    int64_t value = text.substr(i, 4) == "true" ? 1 : 0;
-    std::from_chars(text.data() + i, text.data() + text.size(), value);
-    config[key] = value;
-    while (i < text.size() && text[i] != ',') ++i;
-  }
-  return config;
-}
-
 class LapackKernel : public Kernel {
  public:
-  LapackKernel(Target target, DimTable dims, std::map<std::string, int64_t, std::less<>> config,
-               std::vector<Leaf> operands, std::vector<Leaf> results, int64_t batch)
+  LapackKernel(Target target, DimTable dims, LinalgOptions options, std::vector<Leaf> operands,
+               std::vector<Leaf> results, int64_t batch)
       : target_(target),
         dims_(std::move(dims)),
-        config_(std::move(config)),
+        options_(std::move(options)),
         operands_(std::move(operands)),
         results_(std::move(results)),
         batch_(batch) {
@@ -373,7 +336,7 @@ class LapackKernel : public Kernel {
     std::byte* out[kMax];
     for (size_t i = 0; i < operands_.size(); ++i) in[i] = Room(operands_[i], scratch);
     for (size_t i = 0; i < results_.size(); ++i) out[i] = Room(results_[i], scratch);
-    const Frame frame{dims_, config_, {in, operands_.size()}, {out, results_.size()}, scratch};
+    const Frame frame{dims_, options_, {in, operands_.size()}, {out, results_.size()}, scratch};
     const Scratch::Mark mark = scratch.Position();
     for (int64_t b = 0; b < batch_; ++b) {
       scratch.Rewind(mark);
@@ -415,7 +378,7 @@ class LapackKernel : public Kernel {
 
   Target target_;
   DimTable dims_;
-  std::map<std::string, int64_t, std::less<>> config_;
+  LinalgOptions options_;
   std::vector<Leaf> operands_, results_;
   int64_t batch_;
   bool empty_ = false;
@@ -486,10 +449,9 @@ class ShapeReader {
 };
 
 // Conditions between dims that the pattern does not say.
-bool FitTogether(const Row& row, const DimTable& dims,
-                 const std::map<std::string, int64_t, std::less<>>& config) {
+bool FitTogether(const Row& row, const DimTable& dims, const LinalgOptions& options) {
   const int64_t m = dims.Get('m'), n = dims.Get('n'), t = dims.Get('t'), x = dims.Get('x');
-  const auto value = [&](std::string_view key) { return config.find(key)->second; };
+  const auto value = [&](std::string_view key) { return options.find(key)->second; };
   const auto fits_vectors = [&](char letter, int64_t all) {
     return dims.Get(letter) == all || dims.Get(letter) == std::min(m, n);
   };
@@ -539,23 +501,21 @@ KernelOrError MakeLapackCall(const Instruction& instruction) {
     return Fail(
         instruction.parent()->module().ErrorAt(&instruction, "E-RUN-006", std::move(message)));
   };
-  auto config = ParseConfig(instruction.backend_config());
-  if (target.row->name == "Eigh") {
-    config["lower"] = EighReadsLower(instruction.backend_config()) ? 1 : 0;
-  } else if (target.row->name == "gesvd") {
-    if (config.contains("compute_uv") && config["compute_uv"] == 0) {
+  LinalgOptions options = LinalgOptionsOf(instruction);
+  if (target.row->name == "gesvd") {
+    if (options.contains("compute_uv") && options["compute_uv"] == 0) {
       target.row = &kGesvdValues;
-    } else if (config["transposed"] != 0) {
+    } else if (options["transposed"] != 0) {
       target.row = &kGesvdTransposed;
     }
   }
   const Row& row = *target.row;
-  for (std::string_view keys = row.config; !keys.empty();) {
+  for (std::string_view keys = row.options; !keys.empty();) {
     const size_t end = std::min(keys.find(' '), keys.size());
     const std::string_view key = keys.substr(0, end);
     keys.remove_prefix(std::min(end + 1, keys.size()));
-    const auto entry = config.find(key);
-    if (entry == config.end()) {
+    const auto entry = options.find(key);
+    if (entry == options.end()) {
       return error(fmt::format("{} needs {} in its backend_config", name, key));
     }
     const std::string_view choices = Choices(key);
@@ -581,11 +541,11 @@ KernelOrError MakeLapackCall(const Instruction& instruction) {
   std::vector<Leaf> operands, results;
   if (!reader.Read(pattern.substr(0, arrow), operand_shapes, operands) ||
       !reader.Read(pattern.substr(arrow + kArrow.size()), result_shapes, results) ||
-      !FitTogether(row, reader.dims(), config)) {
+      !FitTogether(row, reader.dims(), options)) {
     return error(fmt::format("operands and results of {} must be {} (batch dims first), found {}",
                              name, pattern, ToString(result, false)));
   }
-  return std::make_unique<LapackKernel>(target, reader.dims(), std::move(config),
+  return std::make_unique<LapackKernel>(target, reader.dims(), std::move(options),
                                         std::move(operands), std::move(results),
                                         reader.BatchCount());
 }

@@ -17,6 +17,7 @@
 #include "core/autodiff/emit.h"
 #include "core/autodiff/manual_region.h"
 #include "core/autodiff/reverse_scope.h"
+#include "ir/linalg_call.h"
 #include "ir/sharding_text.h"
 
 namespace gshard {

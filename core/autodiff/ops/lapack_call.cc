@@ -1,5 +1,5 @@
 // LAPACK's routines as JAX calls them on CPUs, and the same ones as it does on GPUs and TPUs
-// (cusolver_getrf_ffi, LuDecomposition; ir/custom_call.h): closed forms where there are, loops over
+// (cusolver_getrf_ffi, LuDecomposition; ir/linalg_call.h): closed forms where there are, loops over
 // Householder reflectors for the orthogonal factorisations.
 //
 //   getrf   A += P^T L^-H (strict lower (L^H c) + upper (c U^H)) U^-H
@@ -15,54 +15,38 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
 #include "core/autodiff/householder.h"
 #include "core/autodiff/linalg_adjoints.h"
 #include "core/autodiff/matrix.h"
 #include "core/autodiff/reverse_scope.h"
-#include "ir/custom_call.h"
+#include "ir/linalg_call.h"
 
 namespace gshard {
 namespace {
 
 using Values = std::vector<Instruction*>;
 
-// The value of `key` in "{uplo = 76 : ui8, left = true}".
-std::optional<int64_t> Config(const Instruction* x, std::string_view key) {
-  const std::string_view text = x->backend_config();
-  for (size_t at = text.find(key); at != std::string_view::npos; at = text.find(key, at + 1)) {
-    size_t i = at + key.size();
-    while (i < text.size() && text[i] == ' ') ++i;
-    if (i == text.size() || text[i] != '=') continue;
-    ++i;
-    while (i < text.size() && text[i] == ' ') ++i;
-    if (text.substr(i, 4) == "true") return 1;
-    int64_t value = 0;
-    std::from_chars(text.data() + i, text.data() + text.size(), value);
-    return value;
-  }
-  return std::nullopt;
+std::optional<int64_t> Option(const Instruction* x, std::string_view key) {
+  const LinalgOptions options = LinalgOptionsOf(*x);
+  const auto found = options.find(key);
+  return found == options.end() ? std::nullopt : std::optional(found->second);
 }
 
-// Is it the lower triangle that counts? LAPACK has letters, GPUs truth values, Eigh a list that
-// begins with one.
-bool IsLower(const Instruction* x) {
-  if (const std::optional<int64_t> uplo = Config(x, "uplo")) return *uplo == 'L';
-  if (const std::optional<int64_t> lower = Config(x, "lower")) return *lower != 0;
-  return EighReadsLower(x->backend_config());
-}
+bool IsLower(const Instruction* x) { return Option(x, "uplo").value_or('L') == 'L'; }
 
-// `text` with the number of `key` replaced.
-std::string WithConfig(std::string_view text, std::string_view key, int64_t value) {
+// `text` with the value of `key` replaced, if it has one.
+std::string WithOption(std::string_view text, std::string_view key, std::string_view value) {
   std::string result(text);
   const size_t at = result.find(key);
   size_t begin = result.find('=', at);
   if (at == std::string::npos || begin == std::string::npos) return result;
   begin = result.find_first_not_of(' ', begin + 1);
-  const size_t end = result.find_first_not_of("0123456789", begin);
-  return result.replace(begin, end - begin, fmt::format("{}", value));
+  const size_t end = std::min(result.find_first_of(" ,}", begin), result.size());
+  return result.replace(begin, end - begin, value);
 }
+
+// LAPACK's letter for "compute vectors", as backend_configs write it.
+const std::string kVectors = std::to_string('V');
 
 // A call being differentiated, its results on the way back.
 class Call {
@@ -88,10 +72,10 @@ class Call {
   bool Has(int64_t leaf) const { return adjoints_[At(leaf)] != nullptr; }
 
   // The forward call with vectors computed.
-  void SetConfig(std::initializer_list<std::string_view> keys, int64_t value) {
+  void SetOptions(std::initializer_list<std::string_view> keys, std::string_view value) {
     Instruction* instance = scope_.Editable(x_);
     std::string text(instance->backend_config());
-    for (std::string_view key : keys) text = WithConfig(text, key, value);
+    for (std::string_view key : keys) text = WithOption(text, key, value);
     instance->set_backend_config(scope_.module().arena().Copy(std::string_view(text)));
   }
 
@@ -156,7 +140,7 @@ class Call {
   Expected<void> Trsm();
   Expected<void> Getrf();
   Expected<void> Syevd();
-  Expected<void> Gesdd();
+  Expected<void> Svd(int64_t u_leaf, int64_t v_leaf, bool v_is_adjoint);
   Expected<void> Geev();
   Expected<void> Gtsv();
   Expected<void> Expanded(std::string_view routine);
@@ -187,10 +171,10 @@ Expected<void> Call::Potrf() {
 
 Expected<void> Call::Trsm() {
   TriangularSolveAttributes solve;
-  solve.left_side = Config(x_, "side") == 'L';
-  solve.lower = Config(x_, "uplo") == 'L';
-  solve.unit_diagonal = Config(x_, "diag") == 'U';
-  const int64_t transpose = Config(x_, "trans_x").value_or('N');
+  solve.left_side = Option(x_, "side") == 'L';
+  solve.lower = Option(x_, "uplo") == 'L';
+  solve.unit_diagonal = Option(x_, "diag") == 'U';
+  const int64_t transpose = Option(x_, "trans_x").value_or('N');
   solve.transpose_a = transpose == 'N'   ? TransposeKind::kNoTranspose
                       : transpose == 'T' ? TransposeKind::kTranspose
                                          : TransposeKind::kAdjoint;
@@ -260,7 +244,7 @@ Expected<void> Call::Getrf() {
 }
 
 Expected<void> Call::Syevd() {
-  SetConfig({"mode"}, 'V');
+  SetOptions({"mode"}, kVectors);
   Instruction* v = Result(0);
   Instruction* inner = nullptr;
   if (Has(0)) {
@@ -278,17 +262,20 @@ Expected<void> Call::Syevd() {
   return {};
 }
 
-Expected<void> Call::Gesdd() {
+// `u` and `v`: the results that have the vectors.
+Expected<void> Call::Svd(int64_t u_leaf, int64_t v_leaf, bool v_is_adjoint) {
   if (Has(0)) return None("the contents left in the matrix");
   Instruction* operand = x_->operand(0);
   const int64_t rank = operand->shape()->rank();
   const int64_t k = std::min(Matrix::Rows(operand), Matrix::Columns(operand));
-  const int64_t mode = Config(x_, "mode").value_or('S');
-  if (mode == 'N') return None("singular values computed without vectors");
+  if (Option(x_, "mode") == 'N' || Option(x_, "compute_uv") == 0) {
+    return None("singular values computed without vectors");
+  }
   Instruction* s = Result(1);
-  Instruction* u = b_.SliceDim(Result(2), rank - 1, 0, k);
-  Instruction* vh = b_.SliceDim(Result(3), rank - 2, 0, k);
-  Instruction* v = m_.Adjoint(vh);
+  Instruction* all_v = v_is_adjoint ? m_.Adjoint(Result(v_leaf)) : Result(v_leaf);
+  Instruction* u = b_.SliceDim(Result(u_leaf), rank - 1, 0, k);
+  Instruction* v = b_.SliceDim(all_v, rank - 1, 0, k);
+  Instruction* vh = m_.Adjoint(v);
   const DType dtype = u->shape()->dtype();
   // [k, k] matrices.
   std::vector<int64_t> dims(s->shape()->dims().begin(), s->shape()->dims().end());
@@ -302,10 +289,10 @@ Expected<void> Call::Gesdd() {
     Instruction* ds = b_.Convert(adjoints_[1], dtype);
     add(e_.Where(m_.IsDiagonal(square), m_.AlongColumns(ds, square)));
   }
-  Instruction* gaps = Has(2) || Has(3) ? InverseGaps(e_.Mul(s, s), square) : nullptr;
+  Instruction* gaps = Has(u_leaf) || Has(v_leaf) ? InverseGaps(e_.Mul(s, s), square) : nullptr;
   Instruction* outside = nullptr;
-  if (Has(2)) {
-    Instruction* du = ThinGradient(Result(2), e_.Conj(adjoints_[2]), k);
+  if (Has(u_leaf)) {
+    Instruction* du = ThinGradient(Result(u_leaf), e_.Conj(adjoints_[At(u_leaf)]), k);
     Instruction* p = m_.Product(m_.Adjoint(u), du);
     add(e_.Mul(e_.Mul(gaps, e_.Sub(p, m_.Adjoint(p))), along_rows));
     // What leaves the range of U, divided by s.
@@ -313,9 +300,9 @@ Expected<void> Call::Gesdd() {
     rest = e_.Div(rest, m_.AlongRows(b_.Convert(s, dtype), rest));
     outside = m_.Product(rest, vh);
   }
-  if (Has(3)) {
-    Instruction* all = m_.Adjoint(Result(3));
-    Instruction* dv = ThinGradient(all, m_.Adjoint(e_.Conj(adjoints_[3])), k);
+  if (Has(v_leaf)) {
+    Instruction* dv = e_.Conj(adjoints_[At(v_leaf)]);
+    dv = ThinGradient(all_v, v_is_adjoint ? m_.Adjoint(dv) : dv, k);
     Instruction* p = m_.Product(vh, dv);
     add(e_.Mul(e_.Mul(gaps, e_.Sub(p, m_.Adjoint(p))), along_columns));
     Instruction* rest = e_.Sub(dv, m_.Product(v, p));
@@ -333,7 +320,11 @@ Expected<void> Call::Gesdd() {
 Expected<void> Call::Geev() {
   const bool is_complex = IsComplex(x_->operand(0)->shape()->dtype());
   const int64_t vectors = is_complex ? 1 : 2;
-  SetConfig({"compute_left", "compute_right"}, 'V');
+  if (Option(x_, "left").has_value()) {  // as GPUs have it
+    SetOptions({"left", "right"}, "true");
+  } else {
+    SetOptions({"compute_left", "compute_right"}, kVectors);
+  }
   Instruction* y = Result(vectors);
   Instruction* x = Result(vectors + 1);
   const int64_t rows[] = {y->shape()->rank() - 2};
@@ -411,13 +402,13 @@ ValuesOrError Expand(Builder& b, const Instruction* x, std::string_view routine,
   if (routine == "geqrf") return QrFactor(b, matrix(0));
   if (routine == "orgqr") return FormQ(b, matrix(0), vector(1));
   if (routine == "ormqr") {
-    return MultiplyByQ(b, matrix(0), vector(1), matrix(2), Config(x, "left") == 1,
-                       Config(x, "transpose") == 1);
+    return MultiplyByQ(b, matrix(0), vector(1), matrix(2), Option(x, "left") == 1,
+                       Option(x, "transpose") == 1);
   }
   if (routine == "gehrd") {
     const int64_t n = x->operand(0)->shape()->dims().back();
-    return HessenbergFactor(b, matrix(0), Config(x, "low").value_or(1),
-                            Config(x, "high").value_or(n));
+    return HessenbergFactor(b, matrix(0), Option(x, "low").value_or(1),
+                            Option(x, "high").value_or(n));
   }
   // sytrd of the upper triangle is that of the lower one with all indices reversed.
   Instruction* a = matrix(0);
@@ -468,32 +459,22 @@ Expected<void> Call::Expanded(std::string_view routine) {
       });
 }
 
-// "lapack_sgeqrf_ffi" -> "geqrf"; names of complex routines are those of the real ones.
-std::string_view RoutineOf(std::string_view target) {
-  constexpr std::string_view kPrefix = "lapack_", kSuffix = "_ffi";
-  if (const std::string_view routine = TpuLinalgRoutine(target); !routine.empty()) return routine;
-  if (const std::string_view routine = GpuLinalgRoutine(target); !routine.empty()) return routine;
-  if (!target.ends_with(kSuffix) || target.size() <= kPrefix.size() + 1 + kSuffix.size()) return {};
-  target.remove_prefix(kPrefix.size() + 1);
-  target.remove_suffix(kSuffix.size());
-  if (target == "heevd") return "syevd";
-  if (target == "hetrd") return "sytrd";
-  if (target == "ungqr") return "orgqr";
-  if (target == "unmqr") return "ormqr";
-  return target;
-}
-
 }  // namespace
 
 Expected<void> GradLapackCall(Instruction* x, Adjoints adjoints, ReverseScope& scope) {
-  const std::string_view routine = RoutineOf(x->attributes<CustomCallAttributes>().target);
+  const std::string_view routine = LinalgRoutine(x->attributes<CustomCallAttributes>().target);
   Call call(x, adjoints, scope);
   if (routine == "potrf") return call.Potrf();
   if (routine == "trsm") return call.Trsm();
   if (routine == "getrf") return call.Getrf();
   if (routine == "syevd") return call.Syevd();
-  if (routine == "gesdd") return call.Gesdd();
-  if (routine == "geev") return call.Geev();
+  if (routine == "gesdd") return call.Svd(2, 3, /*v_is_adjoint=*/true);
+  if (routine == "gesvdj") return call.Svd(2, 3, /*v_is_adjoint=*/false);
+  if (routine == "gesvd") {
+    const bool is_transposed = Option(x, "transposed") == 1;
+    return call.Svd(is_transposed ? 3 : 2, is_transposed ? 2 : 3, /*v_is_adjoint=*/true);
+  }
+  if (routine == "geev" || routine == "eig") return call.Geev();
   if (routine == "gtsv") return call.Gtsv();
   for (std::string_view name : {"geqrf", "geqp3", "orgqr", "ormqr", "gehrd", "sytrd"}) {
     if (routine == name) return call.Expanded(routine);

@@ -4,12 +4,13 @@
 
 #include "core/op_dims/relation_rules.h"
 #include "ir/custom_call.h"
+#include "ir/linalg_call.h"
 #include "ir/metadata.h"
 
 namespace gshard::op_dims {
 
-// Operand i and result i correspond. Dims that a collective makes longer or shorter are needed whole
-// on both sides.
+// Operand i and result i correspond. Dims that a collective makes longer or shorter are needed
+// whole on both sides.
 void CollectiveByDim(RelationBuilder& b) {
   for (int64_t i = 0; i < b.operand_count() && i < b.result_count(); ++i) {
     const Shape* from = b.operand(i);

@@ -15,6 +15,7 @@
 #include "ir/attention_call.h"
 #include "ir/dims.h"
 #include "ir/dimwise_call.h"
+#include "ir/linalg_call.h"
 
 namespace gshard::partition_rules {
 

@@ -51,7 +51,7 @@ bool InstructionTimes::IsWrittenByProduct(const Instruction* x) const {
     const Opcode opcode = chain[i]->opcode();
     const FusionKernel* kernel = fusion_.KernelOf(chain[i]);
     if (kernel != nullptr && kernel->attention >= 0) return false;
-    if (opcode == Opcode::kDot || opcode == Opcode::kConvolution) return true;
+    if (IsProduct(opcode)) return true;
     if (!IsElementwise(opcode) && !IsAlias(chain[i], fusion_.is_compiled())) continue;
     for (const Instruction* operand : chain[i]->operands()) {
       if (operand->shape()->element_count() != elements || users_.of(operand).size() != 1) continue;

@@ -28,6 +28,7 @@
 #include "ir/custom_call.h"
 #include "ir/dims.h"
 #include "ir/dimwise_call.h"
+#include "ir/linalg_call.h"
 #include "ir/metadata.h"
 #include "ir/op_traits.h"
 #include "ir/sharding_algebra.h"

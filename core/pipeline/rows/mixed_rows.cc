@@ -46,8 +46,7 @@ bool IsTopK(const Instruction* x) {
 
 // What meets weights, or may within what it runs.
 bool MayMeetWeights(const Instruction* x) {
-  return x->opcode() == Opcode::kDot || x->opcode() == Opcode::kRaggedDot ||
-         x->opcode() == Opcode::kConvolution || IsControlFlow(x->opcode()) ||
+  return IsProduct(x->opcode()) || IsControlFlow(x->opcode()) ||
          (x->opcode() == Opcode::kCustomCall && !IsDimwiseCall(*x) && !IsTopK(x));
 }
 

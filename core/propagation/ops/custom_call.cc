@@ -11,6 +11,7 @@
 #include "core/propagation/custom_call_rule.h"
 #include "core/propagation/rules.h"
 #include "ir/dimwise_call.h"
+#include "ir/linalg_call.h"
 
 namespace gshard {
 namespace {
