@@ -3,8 +3,10 @@
 #include "core/cost/kernel_work.h"
 
 #include <algorithm>
+#include <ranges>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "core/analysis/indexed_dims.h"
 #include "core/analysis/kernels/aliases.h"
@@ -37,6 +39,10 @@ const Instruction* SkipAliases(const Instruction* x, bool is_compiled) {
 DType SourceType(const Instruction* x) {
   x = SkipAliases(x, true);
   for (int depth = 0; depth < 8; ++depth) {
+    if (x->opcode() == Opcode::kFusion && x->shape()->IsArray()) {
+      x = SkipAliases(x->called(0)->root(), true);
+      continue;
+    }
     bool moves = x->opcode() == Opcode::kTranspose || x->opcode() == Opcode::kCopy ||
                  x->opcode() == Opcode::kBroadcast || x->opcode() == Opcode::kDynamicSlice;
     if (!moves) break;
@@ -77,6 +83,9 @@ double ShareOf(const Instruction* user, int64_t operand) {
 
 // Bytes that an instruction's value takes to write.
 double WrittenBytes(const Instruction* x) {
+  while (x->opcode() == Opcode::kFusion && x->shape()->IsArray()) {
+    x = SkipAliases(x->called(0)->root(), true);
+  }
   if (x->opcode() == Opcode::kDynamicUpdateSlice) return BytesOf(x->operand(1)->shape());
   if (x->opcode() == Opcode::kScatter) {
     const int64_t inputs = (x->operand_count() - 1) / 2;
@@ -86,6 +95,8 @@ double WrittenBytes(const Instruction* x) {
   }
   return BytesOf(x->shape());
 }
+
+std::vector<double> ParameterShares(const Computation& body);
 
 // Reads of one kernel. Members are visited consumers first; each says what it needs of its
 // operands.
@@ -101,9 +112,12 @@ class Reads {
     return share == nullptr ? 0 : *share;
   }
   void NeedOperands(const Instruction* x, double share) {
+    std::vector<double> of_fusion;
+    if (x->opcode() == Opcode::kFusion) of_fusion = ParameterShares(*x->called(0));
     for (int64_t i = 0; i < x->operand_count(); ++i) {
       const Instruction* operand = SkipAliases(x->operand(i), is_compiled_);
-      if (operand->shape()->IsArray()) Need(operand, share * ShareOf(x, i));
+      const double part = of_fusion.empty() ? ShareOf(x, i) : of_fusion[static_cast<size_t>(i)];
+      if (operand->shape()->IsArray()) Need(operand, share * part);
     }
   }
   const std::vector<ValuesInOrder<double>::Entry>& shares() const { return shares_.entries(); }
@@ -112,6 +126,36 @@ class Reads {
   bool is_compiled_;
   ValuesInOrder<double> shares_;
 };
+
+std::vector<const Instruction*> OutputsOf(const Computation& body) {
+  const Instruction* root = body.root();
+  if (root->opcode() != Opcode::kTuple) return {root};
+  return {root->operands().begin(), root->operands().end()};
+}
+
+// What the computation of a fusion reads of its values.
+Reads ReadsOf(const Computation& body) {
+  Reads reads(/*is_compiled=*/true);
+  for (const Instruction* output : OutputsOf(body)) reads.Need(SkipAliases(output, true), 1);
+  for (const Instruction* x : std::views::reverse(body.instructions())) {
+    if (x->opcode() == Opcode::kTuple || x->opcode() == Opcode::kReshape ||
+        x->opcode() == Opcode::kBitcast) {
+      continue;
+    }
+    reads.NeedOperands(x, reads.ShareOfValue(x));
+  }
+  return reads;
+}
+
+// By number: which share of each parameter it reads.
+std::vector<double> ParameterShares(const Computation& body) {
+  const Reads reads = ReadsOf(body);
+  std::vector<double> shares;
+  for (const Instruction* parameter : body.parameters()) {
+    shares.push_back(reads.ShareOfValue(parameter));
+  }
+  return shares;
+}
 
 void AddArithmetic(const Instruction* x, KernelWork& work) {
   OpCost cost = CostOf(*x);
@@ -279,18 +323,9 @@ KernelWork WorkOf(const FusionModel& model, const FusionKernel& kernel) {
 KernelWork WorkOfFusion(const Instruction& fusion) {
   KernelWork work;
   const Computation& body = *fusion.called(0);
-  Reads reads(/*is_compiled=*/true);
-  std::span<Instruction* const> list = body.instructions();
-  std::vector<const Instruction*> outputs;
-  const Instruction* root = body.root();
-  if (root->opcode() == Opcode::kTuple) {
-    outputs.assign(root->operands().begin(), root->operands().end());
-  } else {
-    outputs.push_back(root);
-  }
+  const std::vector<const Instruction*> outputs = OutputsOf(body);
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Instruction* output = SkipAliases(outputs[i], true);
-    reads.Need(output, 1);
     const Shape* place = fusion.shape()->IsTuple() && fusion.shape()->elements().size() > i
                              ? fusion.shape()->element(static_cast<int64_t>(i))
                              : fusion.shape();
@@ -298,8 +333,8 @@ KernelWork WorkOfFusion(const Instruction& fusion) {
       work.bytes += WrittenBytes(output);
     }
   }
-  for (size_t i = list.size(); i-- > 0;) {
-    const Instruction* x = list[i];
+  const Reads reads = ReadsOf(body);
+  for (const Instruction* x : std::views::reverse(body.instructions())) {
     if (x->opcode() == Opcode::kTuple || x->opcode() == Opcode::kReshape ||
         x->opcode() == Opcode::kBitcast) {
       continue;
@@ -322,7 +357,6 @@ KernelWork WorkOfFusion(const Instruction& fusion) {
     } else {
       AddArithmetic(x, work);
     }
-    reads.NeedOperands(x, reads.ShareOfValue(x));
     ChooseMain(x, work);
   }
   work.main = &fusion;
