@@ -22,7 +22,8 @@ class ModulePrinter {
   ModulePrinter(std::string& out, const Module& module, const PrintOptions& options)
       : out_(out), module_(module), options_(options) {}
 
-  // Names without numbers, for ids = false. Without it names print as they are.
+  // Names without numbers and channel ids from 1 on, for ids = false. Without it both print as they
+  // are.
   void ShortenNames();
 
   void PrintAll();
@@ -57,6 +58,7 @@ class ModulePrinter {
   void PrintShape(const Shape* shape, bool layouts);
   // A shape that a literal follows: its layout keeps the literal's brace apart.
   void PrintShapeWithLayout(const Shape* shape);
+  int64_t ChannelOf(int64_t channel_id);
   void PrintDims(Dims dims);
   void PrintPercentName(std::string_view name) {
     out_ += '%';
@@ -97,6 +99,7 @@ class ModulePrinter {
   bool short_names_ = false;
   std::vector<std::string> short_name_of_;  // by instruction id
   tsl::robin_map<const Computation*, std::string> short_computation_name_of_;
+  tsl::robin_map<int64_t, int64_t> short_channel_of_;  // filled as they are printed
 };
 
 }  // namespace gshard

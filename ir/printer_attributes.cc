@@ -54,7 +54,7 @@ bool ModulePrinter::IsPrinted(const AttributeRow& row, const Instruction& instru
     default:
       break;
   }
-  if (row.read_only || (!options_.ids && row.name == "channel_id")) return false;
+  if (row.read_only) return false;
   if (row.always_printed) return true;
   switch (row.kind) {
     case AttributeKind::kInt:
@@ -79,11 +79,18 @@ bool ModulePrinter::IsPrinted(const AttributeRow& row, const Instruction& instru
   }
 }
 
+int64_t ModulePrinter::ChannelOf(int64_t channel_id) {
+  if (!short_names_) return channel_id;
+  const auto next = static_cast<int64_t>(short_channel_of_.size()) + 1;
+  return short_channel_of_.try_emplace(channel_id, next).first->second;
+}
+
 void ModulePrinter::PrintValue(const AttributeRow& row, const Instruction& instruction,
                                const void* attributes) {
   switch (row.kind) {
     case AttributeKind::kInt:
-      PrintInteger(Member<int64_t>(attributes, row));
+      PrintInteger(row.name == "channel_id" ? ChannelOf(Member<int64_t>(attributes, row))
+                                            : Member<int64_t>(attributes, row));
       return;
     case AttributeKind::kBool:
       out_ += Member<bool>(attributes, row) ? "true" : "false";

@@ -263,15 +263,16 @@ std::vector<int64_t> TakeParameterShardings(Module& program, const Module& refer
     for (; k < end; ++k) {
       const Sharding* s = InContext(context, of_reference[k].sharding);
       // What the reference leaves open the compiler may have left whole.
-      if (!IsShardOf(leaves[k].shape, s, whole[k])) s = context.Replicated();
+      if (s == nullptr || !IsShardOf(leaves[k].shape, s, whole[k])) s = context.Replicated();
       all_fit = all_fit && IsShardOf(leaves[k].shape, s, whole[k]);
       any_cut = any_cut || !s->IsReplicated();
       shardings.push_back(s);
     }
-    if (!all_fit || !any_cut) continue;
+    if (!all_fit || shardings.empty()) continue;
+    // Of one that is whole, all devices have the reference's value.
     parameter->set_sharding(parameter->shape()->IsTuple() ? context.TupleOf(shardings)
                                                           : shardings[0]);
-    taken.push_back(parameter->attributes<ParameterAttributes>().number);
+    if (any_cut) taken.push_back(parameter->attributes<ParameterAttributes>().number);
   }
   return taken;
 }

@@ -48,7 +48,8 @@ std::vector<LocalForm> FormsMadeAlike(const Module& program, const Module& refer
 
 // Gives the parameters of `program`, whose text has no record of ours and does not say how they are
 // spread (XLA's since JAX 0.12), the shardings of those of the partitioned `reference`, where these
-// make their shapes of the whole ones. Returns the numbers of the parameters that took one.
+// make their shapes of the whole ones, and {replicated} where they are whole. Returns the numbers
+// of the parameters that are cut so.
 std::vector<int64_t> TakeParameterShardings(Module& program, const Module& reference,
                                             std::span<const Shape* const> whole);
 

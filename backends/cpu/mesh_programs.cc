@@ -345,6 +345,11 @@ Expected<MeshPrograms> MakeMeshPrograms(std::unique_ptr<Module> module,
   made.given = std::move(given);
   Module& program = *made.program;
   if (!options.output_shardings.empty()) {
+    if (auto parsed = ParseOutputShardings(program, options.output_shardings); !parsed) {
+      Diagnostic error = parsed.error();
+      error.message = "--output-shardings: " + error.message;
+      return Fail(std::move(error));
+    }
     ModuleHeader& header = program.header();
     header.frontend_attributes =
         WithFrontendAttribute(program.arena(), header.frontend_attributes,

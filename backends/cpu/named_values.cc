@@ -28,6 +28,8 @@ InstructionsOptions OptionsFor(const PreparedRun& prepared, const EmulateOptions
   result.whole_forms = whole.forms;
   result.budget_bytes = kWaitingBytes;
   result.output_count = prepared.programs.feeds.shown_results;
+  result.has_reference = prepared.programs.given != nullptr;
+  result.reference_results = prepared.programs.reference_results;
   result.run.stop = options.stop;
   result.runs = MeshRuns(options.ranks, options.fail_alone);
   result.tolerance = options.tolerance;

@@ -111,12 +111,17 @@ void ClaimOutput(const std::string& flag, const std::string& path) {
 template <typename T>
 void Command::Add(const std::string& names, T& value, const std::string& help,
                   const FlagTraits& traits) const {
-  CLI::Option* option = app_->add_option(names, value, Wrapped(help));
+  CLI::Option* option = nullptr;
+  if constexpr (std::is_same_v<T, std::string>) {
+    if (traits.bare) {
+      option = app_->add_flag(fmt::format("{}{{{}}}", names, *traits.bare), value, Wrapped(help));
+    }
+  }
+  if (option == nullptr) option = app_->add_option(names, value, Wrapped(help));
   const std::string type = traits.type.empty() ? "TEXT" : traits.type;
   option->type_name(type);
-  option->option_text(traits.may_be_bare ? "[=" + type + "]" : type);
+  option->option_text(traits.bare ? "[=" + type + "]" : type);
   if (traits.required) option->required();
-  if (traits.may_be_bare) option->expected(0, 1)->default_str("");
   if (!traits.one_of.empty()) option->check(CLI::IsMember(traits.one_of).description(""));
   if (!traits.one_of.empty()) KnownChoices()[option] = traits.one_of;
   if (traits.between) {
@@ -168,10 +173,9 @@ void Command::Suggest(const std::string& name, std::vector<std::string> values) 
 
 void Command::AddChoice(const std::string& name, const std::string& bare, std::string& value,
                         const std::string& help, const std::vector<std::string>& texts) const {
-  CLI::Option* option =
-      app_->add_flag(fmt::format("{}{{{}}}", name, bare), value, Wrapped(help))
-          ->check(CLI::IsMember(texts).description(""))
-          ->option_text(fmt::format("[={}]", fmt::join(texts, "|")));
+  CLI::Option* option = app_->add_flag(fmt::format("{}{{{}}}", name, bare), value, Wrapped(help))
+                            ->check(CLI::IsMember(texts).description(""))
+                            ->option_text(fmt::format("[={}]", fmt::join(texts, "|")));
   KnownChoices()[option] = texts;
 }
 

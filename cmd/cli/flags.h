@@ -1,5 +1,6 @@
 // Command lines: flags and subcommands of a program, bound to the variables they fill. It hides the
-// library (CLI11, in flags.cc and command_tree.cc only), whose templates take seconds in each file that sees them.
+// library (CLI11, in flags.cc and command_tree.cc only), whose templates take seconds in each file
+// that sees them.
 #ifndef GSHARD_CMD_CLI_FLAGS_H_
 #define GSHARD_CMD_CLI_FLAGS_H_
 
@@ -35,7 +36,9 @@ class FlagError : public std::runtime_error {
 struct FlagTraits {
   std::string type = {};  // of the value, in --help: FILE, SIZE, REGEX
   bool required = false;
-  bool may_be_bare = false;  // "--flag" alone is "--flag="
+  // Where it is there, "--flag" alone is "--flag=bare", and a value stands behind "=" only; of
+  // std::string variables.
+  std::optional<std::string> bare = {};
   std::vector<std::string> one_of = {};
   std::optional<std::pair<int64_t, int64_t>> between = {};  // both included
   bool is_output = false;                                   // a file, which ClaimOutput is told

@@ -13,9 +13,9 @@ constexpr const char* kMode = "--propagation";
 constexpr const char* kToParameters = "--allow-spmd-sharding-propagation-to-parameters";
 constexpr const char* kToOutput = "--allow-spmd-sharding-propagation-to-output";
 
-void Read(const char* flag, const std::optional<std::string>& text, std::vector<bool>& values) {
-  if (!text) return;
-  Expected<std::vector<bool>> parsed = ParseBools(*text);
+void Read(const char* flag, const std::string& text, std::vector<bool>& values) {
+  if (text.empty()) return;
+  Expected<std::vector<bool>> parsed = ParseBools(text);
   if (!parsed) throw FlagError(flag, parsed.error().message);
   values = std::move(*parsed);
 }
@@ -31,9 +31,9 @@ void AddPropagationFlags(const Command& command, PropagationFlags& flags) {
               "May parameters take shardings that propagation finds: true or false for all, or "
               "true,false,.. (bare: true; default: as the module's header says, else those without "
               "an annotation may)",
-              {.type = "BOOLS", .may_be_bare = true});
+              {.type = "BOOLS", .bare = "true"});
   command.Add(kToOutput, flags.to_output, "The same for results",
-              {.type = "BOOLS", .may_be_bare = true});
+              {.type = "BOOLS", .bare = "true"});
 }
 
 void ReadPropagationFlags(const PropagationFlags& flags, PropagationOptions& options) {
@@ -41,8 +41,7 @@ void ReadPropagationFlags(const PropagationFlags& flags, PropagationOptions& opt
     if (*flags.mode != "gspmd" && *flags.mode != "shardy") {
       throw FlagError(kMode, fmt::format("'{}' is neither gspmd nor shardy", *flags.mode));
     }
-    options.mode =
-        *flags.mode == "gspmd" ? PropagationMode::kGspmd : PropagationMode::kShardy;
+    options.mode = *flags.mode == "gspmd" ? PropagationMode::kGspmd : PropagationMode::kShardy;
   }
   Read(kToParameters, flags.to_parameters, options.allow_to_parameters);
   Read(kToOutput, flags.to_output, options.allow_to_output);

@@ -12,7 +12,8 @@
 namespace gshard {
 
 struct PropagationFlags {
-  std::optional<std::string> mode, to_parameters, to_output;
+  std::optional<std::string> mode;
+  std::string to_parameters, to_output;  // "": as the text says
 };
 
 void AddPropagationFlags(const Command& command, PropagationFlags& flags);

@@ -56,9 +56,12 @@ class Stopwatch {
   std::vector<std::pair<std::string, std::vector<double>>> times_;
 };
 
+// In the place of a file's name.
+constexpr const char* kTimeTable = "table";
+
 Expected<void> WriteTimings(const std::string& path, const std::vector<PassTiming>& timings,
                             size_t input_bytes) {
-  if (path.empty()) {
+  if (path == kTimeTable) {
     std::string table;
     for (const PassTiming& timing : timings) {
       table += fmt::format("{:>12.3f} ms  {}\n", timing.milliseconds, timing.name);
@@ -81,7 +84,8 @@ Expected<void> WriteTimings(const std::string& path, const std::vector<PassTimin
 void AddPrintFlags(const Command& command, PrintOptions& print) {
   command.AddOffSwitch("--no-metadata", print.metadata, "Drop metadata and debug tables");
   command.AddOffSwitch("--no-layouts", print.layouts, "Drop layouts");
-  command.AddOffSwitch("--no-ids", print.ids, "Drop numeric suffixes and channel ids, for diffs");
+  command.AddOffSwitch("--no-ids", print.ids,
+                       "Drop numeric suffixes, renumber channel ids, for diffs");
   command.AddSwitch("--named", print.named,
                     "Spell shardings by mesh axis: {@pod, [{'data'}, {}]}; not with --tiles");
   command.AddSwitch("--tiles", print.tiles,
@@ -123,8 +127,9 @@ void AddSessionFlags(const Command& command, SessionOptions& options) {
               {.type = "FILE", .is_output = true});
   AddPrintFlags(command, options.print);
   command.Add("--time-passes", options.time_passes,
-              "Time of each step, as text on standard error or as JSON in FILE (default: no times)",
-              {.type = "FILE.json", .may_be_bare = true, .is_output = true});
+              "Time of each step, as a table on standard error or as JSON in FILE (bare: table; "
+              "default: no times)",
+              {.type = "FILE.json", .bare = kTimeTable, .is_output = true});
   command.Add("--repeat", options.repeat,
               "Do everything N times, for --time-passes, which tells medians (default: 1)",
               {.type = "N", .between = {{1, 1000000}}});
@@ -171,9 +176,8 @@ int RunReplacingSession(const SessionOptions& options, PassContext& context,
   }
   ReportWarnings(context.diagnostics);
   if (auto written = WriteFile(options.output, text); !written) return ReportError(written.error());
-  if (options.time_passes) {
-    auto written =
-        WriteTimings(*options.time_passes, stopwatch.Medians(), (*source)->text().size());
+  if (!options.time_passes.empty()) {
+    auto written = WriteTimings(options.time_passes, stopwatch.Medians(), (*source)->text().size());
     if (!written) return ReportError(written.error());
   }
   return kExitOk;

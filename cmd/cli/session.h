@@ -19,9 +19,9 @@ struct SessionOptions {
   std::string output = "-";
   int64_t num_partitions = 0;  // 0: from the module
   PrintOptions print;
-  std::string format = "hlo";              // or "stablehlo"
-  bool gspmd = false;                      // of StableHLO: shardings as mhlo.sharding
-  std::optional<std::string> time_passes;  // "": table on standard error; else JSON to that file
+  std::string format = "hlo";  // or "stablehlo"
+  bool gspmd = false;          // of StableHLO: shardings as mhlo.sharding
+  std::string time_passes;     // "table": on standard error; else JSON to that file; "": none
   int repeat = 1;
   std::string print_after;
   bool print_after_all = false;

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/analysis/device_grid.h"
 #include "core/analysis/partitioned.h"
 #include "ir/attribute_names.h"
 #include "ir/dims.h"
@@ -77,17 +78,28 @@ bool IsShardOf(const Shape* local, const Sharding* sharding, const Shape* whole)
   return true;
 }
 
+Expected<std::vector<const Sharding*>> ParseOutputShardings(const Module& module,
+                                                            std::string_view text) {
+  const auto parsed = ParseSharding(module.context(), text, module.header().meshes);
+  if (!parsed) return Fail(MakeError("E-RUN-RECORD", parsed.error().message));
+  const Shape* result = module.entry()->root()->shape();
+  const std::string problem =
+      WhyNotApplicable(*parsed, result, static_cast<int64_t>(CountDevices(module).partitions));
+  if (!problem.empty()) return Fail(MakeError("E-RUN-RECORD", problem));
+  return LeafShardings(result, *parsed);
+}
+
 Expected<std::vector<const Sharding*>> RecordedOutputShardings(const Module& module) {
   const std::string text =
       FrontendAttribute(module.header().frontend_attributes, kOutputShardingsAttribute);
   if (text.empty()) return std::vector<const Sharding*>();
-  auto parsed = ParseSharding(module.context(), text, module.header().meshes);
-  if (!parsed) {
-    return Fail(
-        MakeError("E-RUN-RECORD", fmt::format("the header's {} is not a sharding: {}",
-                                              kOutputShardingsAttribute, parsed.error().message)));
+  auto shardings = ParseOutputShardings(module, text);
+  if (!shardings) {
+    Diagnostic error = shardings.error();
+    error.message = fmt::format("the header's {}: {}", kOutputShardingsAttribute, error.message);
+    return Fail(std::move(error));
   }
-  return LeafShardings(module.entry()->root()->shape(), *parsed);
+  return shardings;
 }
 
 Expected<WholeShapes> RecordedWholeShapes(const Module& module) {

@@ -13,7 +13,13 @@ namespace gshard {
 // Shapes may be of two contexts. What is no array is a shard of anything.
 bool IsShardOf(const Shape* local, const Sharding* sharding, const Shape* whole);
 
-// The shardings of the result's leaves; empty if the header has none. Errors: E-RUN-RECORD.
+// The shardings of the result's leaves that `text` says, such as "{{replicated},
+// {devices=[2]<=[2]}}". Errors: E-RUN-RECORD, where it is no sharding, or none of such a result on
+// the module's devices.
+Expected<std::vector<const Sharding*>> ParseOutputShardings(const Module& module,
+                                                            std::string_view text);
+
+// The same of what the header says; empty if the header has none. Errors: E-RUN-RECORD.
 Expected<std::vector<const Sharding*>> RecordedOutputShardings(const Module& module);
 
 // Whole shapes of leaves; empty where the header does not tell, which is also where the program has

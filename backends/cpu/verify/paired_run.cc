@@ -9,6 +9,7 @@
 
 #include "backends/cpu/arrays/buffer_bytes.h"
 #include "backends/cpu/memory/memory.h"
+#include "backends/cpu/verify/result_spread.h"
 #include "ir/try.h"
 
 namespace gshard::cpu {
@@ -174,6 +175,10 @@ Expected<VerifyResult> PairedRun::CompareOutputs(const Module& whole_module,
     GSHARD_TRY(options->runs.Run(*mesh, options->run));
   }
   options->runs.GatherResults(*mesh);
+  if (options->has_reference) {
+    FindResultSpreads(*mesh, partitioned, outputs, options->reference_results,
+                      [](const Diagnostic&) {});
+  }
   return VerifyOutputs(*mesh, outputs, whole_module, tolerance);
 }
 

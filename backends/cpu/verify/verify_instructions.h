@@ -32,6 +32,10 @@ struct InstructionsOptions {
   // Such a step may be off by what sums of its terms may round in f16 or bf16. Empty: none.
   std::vector<uint8_t> right_when_widened;
   size_t output_count = SIZE_MAX;  // results beyond are no outputs
+  // Where the user gave the whole graph: how its results are spread, by leaf, in the partitioned
+  // module's context. What the partitioned one does not say is found (FindResultSpreads).
+  bool has_reference = false;
+  std::span<const Sharding* const> reference_results;
   OutputTolerance tolerance;
   RunOptions run;  // stop
   MeshRuns runs;   // over several ranks: of the one that verifies

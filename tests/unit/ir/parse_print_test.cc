@@ -320,7 +320,7 @@ ENTRY %main.7 (x.3: f32[8,8]) -> (f32[8,8]) {
 ENTRY %main (x: f32[8,8]) -> (f32[8,8]) {
   %x = f32[8,8] parameter(0), sharding={mesh['data'=2,'model'=4], [{'data'}, {'model', ?}]}
   %add = f32[8,8] add(%x, %x), sharding={devices=[2,4]<=[8]}
-  %copy = f32[8,8] all-to-all(%add), replica_groups={{0,1}}, dimensions={0}
+  %copy = f32[8,8] all-to-all(%add), channel_id=1, replica_groups={{0,1}}, dimensions={0}
   %add.2 = f32[8,8] custom-call(%copy), custom_call_target="f", literal=s32[2]{0} {1, 2}
   ROOT %tuple = (f32[8,8]) tuple(%add.2)
 }
