@@ -25,6 +25,7 @@
 #include "core/pipeline/plan/unpipelined_shardings.h"
 #include "core/pipeline/restack.h"
 #include "core/pipeline/rows/row_sums.h"
+#include "core/pipeline/scatter_terms.h"
 #include "core/pipeline/second_pass.h"
 #include "core/pipeline/work.h"
 #include "core/transforms/rewriter.h"
@@ -615,6 +616,7 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
     return Fail(std::move(error));
   }
   std::optional<Diagnostic> left_out = DropCallsWithoutResult(module);
+  SeparateScatterTerms(module);
   Expected<PipelinePlan> plan = PipelineParts(module, options, times);
   if (plan && left_out) plan->warnings.push_back(*std::move(left_out));
   return plan;
