@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <ranges>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -95,6 +96,54 @@ bool TakesRowsOf(const Instruction* gather, const Instruction* x) {
          Contains(gather->attributes<GatherAttributes>().start_index_map, 0);
 }
 
+using InstructionSet = std::unordered_set<const Instruction*>;
+
+// Has `x` the rows of those of its operands that are among `rows`, and do a few numbers decide the
+// rest? So weights are taken from their quantized form: by scales and offsets put along them, masks
+// and shifts, groups of rows or columns, and tables of the numbers that codes of a byte stand for.
+// `are_codes`: rows are of integers of a byte or less.
+bool KeepsRows(const Instruction* x, const InstructionSet& rows, bool are_codes) {
+  const auto is_known = [&](const Instruction* operand) {
+    return rows.contains(operand) || operand->opcode() == Opcode::kBroadcast ||
+           operand->opcode() == Opcode::kConstant;
+  };
+  switch (x->opcode()) {
+    case Opcode::kCopy:
+      return true;
+    case Opcode::kReshape:
+    case Opcode::kBroadcast:
+      return x->shape()->element_count() == x->operand(0)->shape()->element_count() &&
+             x->shape()->dim(0) != 1;
+    case Opcode::kConcatenate:
+      return std::ranges::all_of(x->operands(), is_known);
+    case Opcode::kGather:
+      return are_codes && rows.contains(x->operand(1)) && !rows.contains(x->operand(0)) &&
+             !Contains(x->attributes<GatherAttributes>().offset_dims, 0);
+    default:  // an elementwise operation does
+      return IsElementwise(x->opcode()) && std::ranges::all_of(x->operands(), is_known);
+  }
+}
+
+// Does a product contract rows of `x` as a weight's, or of what has its rows?
+bool IsContractedAsWeight(const Instruction* x, const Users& users) {
+  const bool are_codes = IsInteger(x->shape()->dtype()) && DTypeBits(x->shape()->dtype()) <= 8;
+  InstructionSet rows = {x};
+  std::vector<const Instruction*> open = {x};
+  while (!open.empty()) {
+    const Instruction* from = open.back();
+    open.pop_back();
+    for (const Instruction* user : users.of(from)) {
+      if (user->opcode() == Opcode::kDot) {
+        if (ContractsAsWeight(user, from)) return true;
+      } else if (!rows.contains(user) && KeepsRows(user, rows, are_codes)) {
+        rows.insert(user);
+        open.push_back(user);
+      }
+    }
+  }
+  return false;
+}
+
 // How loops and products take a parameter that the step leaves as it is.
 struct Use {
   int64_t depth = 0;  // of the loop that takes it row by row, 1 for the outermost; 0: none does
@@ -106,15 +155,13 @@ struct Use {
 
 // Takes note of all uses of `x` within `depth` loops, its copies' included.
 void NoteUses(const Instruction* x, int64_t depth, const Users& users, Use& use) {
+  use.is_weight = use.is_weight || IsContractedAsWeight(x, users);
   for (const Instruction* user : users.of(x)) {
     if (user->opcode() == Opcode::kConvert || user->opcode() == Opcode::kCopy) {
       NoteUses(user, depth, users, use);
     } else if (user->opcode() == Opcode::kDynamicSlice && user->operand(0) == x) {
       const bool is_row = user->attributes<DynamicSliceAttributes>().slice_sizes[0] == 1;
       if (is_row) use.depth = std::max(use.depth, depth);
-    } else if (user->opcode() == Opcode::kDot) {
-      use.is_weight = use.is_weight || ContractsAsWeight(user, x);
-      use.leads = true;
     } else if (IsPutAlong(user, x)) {
       use.trails = true;
     } else if (user->opcode() == Opcode::kGather && TakesRowsOf(user, x)) {
@@ -166,8 +213,8 @@ std::vector<Candidate> CandidatesByUse(const Module& module) {
     if (updates.parameters.count(x->attributes<ParameterAttributes>().number) != 0) continue;
     Use use;
     if (x->shape()->dim(0) != 1) NoteUses(x, 0, users, use);
-    use.is_weight = (use.is_weight || (use.trails && !use.leads && !use.is_table)) &&
-                    IsFloat(x->shape()->dtype());
+    const bool is_vector = use.trails && !use.leads && !use.is_table;
+    use.is_weight = use.is_weight || (is_vector && IsFloat(x->shape()->dtype()));
     candidates.push_back({x, use, std::min(use.depth, x->shape()->rank() - 1)});
   }
   // Each keeps those it holds for only if there are any.
