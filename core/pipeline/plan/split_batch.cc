@@ -16,6 +16,7 @@
 #include "core/pipeline/plan/phases.h"
 #include "core/pipeline/plan/shard_rows.h"
 #include "core/pipeline/rows/mixed_rows.h"
+#include "core/pipeline/rows/mixing_hints.h"
 #include "core/propagation/canonicalizer.h"
 #include "core/spmd/per_device_module.h"
 #include "core/transforms/collective_groups.h"
@@ -317,28 +318,6 @@ void Settle(Module& module) {
   for (Instruction* x : module.entry()->parameters()) x->set_sharding(nullptr);
 }
 
-// Is `computation` the one that starts here, or run by it?
-bool Runs(const Computation* start, const Computation* computation) {
-  if (start == computation) return true;
-  for (const Instruction* x : start->instructions()) {
-    for (const Computation* called : x->called()) {
-      if (IsControlFlow(x->opcode()) && Runs(called, computation)) return true;
-    }
-  }
-  return false;
-}
-
-// The loop or conditional of the entry that runs `computation`; null: none.
-const Instruction* RunnerOf(const Module& module, const Computation* computation) {
-  for (const Instruction* x : module.entry()->instructions()) {
-    if (!IsControlFlow(x->opcode())) continue;
-    for (const Computation* called : x->called()) {
-      if (Runs(called, computation)) return x;
-    }
-  }
-  return nullptr;
-}
-
 // Of all micro-batches, not of some.
 bool CombinesOneArray(const Instruction* x) {
   if (x->opcode() != Opcode::kAllReduce || x->operand_count() != 1) return false;
@@ -356,15 +335,8 @@ Expected<void> CheckMixing(const Module& module, const BatchDims& batch) {
           x, "E-PIPELINE-003",
           fmt::format("examples of different micro-batches are mixed by '{}' ({}){}{}", x->name(),
                       OpcodeName(x->opcode()), cause.empty() ? "" : ": ", cause));
-      const Instruction* runner = RunnerOf(module, computation);
-      if (runner != nullptr && runner->opcode() == Opcode::kWhile) {
-        mixed.hint = fmt::format(
-            "each turn of the loop '{}' needs it whole. If that loop adds up gradients over parts "
-            "of the batch, take a step without it: --microbatches says into how many parts",
-            runner->name());
-      } else if (runner != nullptr) {
-        mixed.hint = fmt::format("a branch of '{}' needs it whole", runner->name());
-      }
+      const Phases phases(module, batch);
+      mixed.hint = HintOfMixing(module, x, [&](const Instruction* y) { return phases.Varies(y); });
       if (batch.is_guessed) {
         mixed.hint += (mixed.hint.empty() ? "" : ". ") + GuessText(module, batch);
       }
