@@ -6,6 +6,7 @@
 #include "core/pipeline/pipeline.h"
 #include "core/pipeline/report.h"
 #include "core/spmd/per_device_module.h"
+#include "fmt/format.h"
 
 namespace gshard {
 
@@ -22,7 +23,10 @@ Expected<pipeline::PipelineOptions> ReadPipelineFlags(const PipelineFlags& flags
   options.cut = flags.cut;
   options.balance = flags.balance;
   auto schedule = pipeline::ParseSchedule(flags.schedule == kBest ? "1f1b" : flags.schedule);
-  if (!schedule) return Fail(std::move(schedule.error()));
+  if (!schedule) {
+    schedule.error().hint += fmt::format(", {}", kBest);
+    return Fail(std::move(schedule.error()));
+  }
   options.schedule = *schedule;
   if (!flags.remat.empty()) {
     auto remat = pipeline::ParseRemat(flags.remat);

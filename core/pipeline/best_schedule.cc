@@ -84,6 +84,22 @@ void TryOtherOrders(const Module& module, const PipelineOptions& options, const 
   }
 }
 
+// A note that another schedule than `asked` is taken, and why.
+Diagnostic OtherScheduleNote(const BestPipeline& best, ScheduleKind asked) {
+  const auto cost_of = [](const TriedSchedule& t) {
+    return fmt::format("{} a step, {} a device", HumanSeconds(t.cost->step_time_s),
+                       HumanBytes(static_cast<double>(t.cost->peak_bytes)));
+  };
+  const TriedSchedule& taken = *std::ranges::find_if(best.tried, &TriedSchedule::is_taken);
+  const TriedSchedule& other = *std::ranges::find(best.tried, asked, &TriedSchedule::kind);
+  Diagnostic note;
+  note.severity = Severity::kNote;
+  note.message = fmt::format(
+      "--schedule {}: {} is taken, which is estimated to cost less ({}; {}: {})", NameOf(asked),
+      NameOf(taken.kind), cost_of(taken), NameOf(asked), other.cost ? cost_of(other) : other.error);
+  return note;
+}
+
 }  // namespace
 
 Expected<BestPipeline> PipelineByBest(const Module& module, const PipelineOptions& options,
@@ -139,7 +155,11 @@ Expected<BestPipeline> PipelineByBest(const Module& module, const PipelineOption
 Expected<BestPipeline> PipelineBySchedule(const Module& module, const PipelineOptions& options) {
   static constexpr ScheduleKind kSplitOrNot[] = {ScheduleKind::kZeroBubble, ScheduleKind::k1F1B};
   if (options.schedule == ScheduleKind::kZeroBubble && options.stages > 1) {
-    return PipelineByBest(module, options, kSplitOrNot);
+    Expected<BestPipeline> best = PipelineByBest(module, options, kSplitOrNot);
+    if (best && best->plan.options.schedule != options.schedule) {
+      best->plan.warnings.push_back(OtherScheduleNote(*best, options.schedule));
+    }
+    return best;
   }
   return Emit(module, options);
 }

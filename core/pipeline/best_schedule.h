@@ -37,7 +37,8 @@ Expected<BestPipeline> PipelineByBest(const Module& module, const PipelineOption
                                       std::span<const ScheduleKind> kinds);
 
 // As PipelineModule, but with kZeroBubble as 1F1B where that is cheaper, because splitting backward
-// passes costs more than it fills: what `gshard-opt pipeline --schedule NAME` prints.
+// passes costs more than it fills, with a note of that among the plan's warnings: what `gshard-opt
+// pipeline --schedule NAME` prints.
 Expected<BestPipeline> PipelineBySchedule(const Module& module, const PipelineOptions& options);
 
 // Returns a table of all schedules that were tried.

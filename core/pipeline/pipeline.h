@@ -42,7 +42,8 @@ struct PipelinePlan {
   PassTimes flops;
   std::vector<MicrobatchSum> microbatch_sums;
   std::vector<bool> follows_microbatch_sum;  // by result of the step
-  std::vector<Diagnostic> warnings;    // W-PIPELINE-001: there are such sums; -002: calls left out
+  // W-PIPELINE-001: there are such sums; -002: calls left out. Notes.
+  std::vector<Diagnostic> warnings;
   std::optional<EmittedCost> emitted;  // of the printed program, if it was asked for
 };
 
