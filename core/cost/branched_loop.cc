@@ -3,6 +3,7 @@
 #include "core/cost/branched_loop.h"
 
 #include <algorithm>
+#include <span>
 
 #include "core/analysis/device_groups.h"
 #include "core/cost/step_model.h"
@@ -25,46 +26,48 @@ const Instruction* NumberOf(const Instruction& conditional) {
   return is_scalar && IsInteger(first->shape()->dtype()) ? first : nullptr;
 }
 
-using Conditionals = std::vector<const Instruction*>;
+bool DoTheSame(const Computation* a, const Computation* b) { return SameComputation(*a, *b); }
 
-bool DoTheSame(const Computation* a, const Computation* b) {
-  return SameComputation(*a, *b);
-}
-
-// Conditionals of the body by their branches, each family in the order of the text.
-std::vector<Conditionals> FamiliesIn(const Computation& body) {
-  std::vector<Conditionals> families;
-  for (const Instruction* x : body.instructions()) {
-    if (x->opcode() != Opcode::kConditional) continue;
-    auto same = std::find_if(families.begin(), families.end(), [&](const Conditionals& family) {
-      return std::ranges::equal(family[0]->called(), x->called(), DoTheSame);
-    });
-    if (same == families.end()) same = families.insert(same, Conditionals());
-    same->push_back(x);
-  }
-  return families;
-}
-
-// Which branch each device takes, and on what it works; or nothing.
-bool Evaluate(const Conditionals& family, int64_t device_count, BranchedLoop& branched) {
-  std::vector<const Instruction*> scalars, numbers;
-  for (const Instruction* conditional : family) {
-    branched.ticks.push_back({conditional, scalars.size(), 0, false, {}});
+// The ticks of `conditionals`, with the values that choose their branches, if all are known;
+// `with_numbers`: with what the branches work on, too.
+bool Evaluate(std::span<const Instruction* const> conditionals, bool with_numbers,
+              int64_t device_count, BranchedLoop& branched) {
+  std::vector<const Instruction*> scalars;
+  std::vector<BranchedTick> ticks;
+  for (const Instruction* conditional : conditionals) {
+    BranchedTick& tick = ticks.emplace_back();
+    tick.conditional = conditional;
+    tick.selector = scalars.size();
     scalars.push_back(conditional->operand(0));
-    if (const Instruction* number = NumberOf(*conditional)) numbers.push_back(number);
+    const Instruction* number = with_numbers ? NumberOf(*conditional) : nullptr;
+    if (number == nullptr) continue;
+    tick.number = scalars.size();
+    scalars.push_back(number);
   }
-  std::optional<LoopScalars> values;
-  if (numbers.size() == family.size()) {
-    std::vector<const Instruction*> all = scalars;
-    all.insert(all.end(), numbers.begin(), numbers.end());
-    values = EvaluateInLoop(*branched.loop, all, device_count);
-    branched.has_number = values.has_value();
-  }
-  if (!values) values = EvaluateInLoop(*branched.loop, scalars, device_count);
+  if (scalars.empty()) return false;
+  std::optional<LoopScalars> values = EvaluateInLoop(*branched.loop, scalars, device_count);
   if (!values) return false;
-  for (BranchedTick& tick : branched.ticks) tick.number = tick.branch + scalars.size();
-  branched.values = std::move(*values);
+  branched.ticks = std::move(ticks);
+  branched.values = *std::move(values);
   return true;
+}
+
+// Ticks of all conditionals of the body of which it is known which branch each device takes; with
+// numbers if those are known of all of them.
+bool FindTicks(int64_t device_count, BranchedLoop& branched) {
+  std::vector<const Instruction*> conditionals;
+  for (const Instruction* x : branched.loop->called(1)->instructions()) {
+    if (x->opcode() == Opcode::kConditional) conditionals.push_back(x);
+  }
+  auto evaluate = [&](std::span<const Instruction* const> list) {
+    return Evaluate(list, true, device_count, branched) ||
+           Evaluate(list, false, device_count, branched);
+  };
+  if (evaluate(conditionals)) return true;
+  std::erase_if(conditionals, [&](const Instruction* x) {
+    return !Evaluate({&x, 1}, false, device_count, branched);
+  });
+  return evaluate(conditionals);
 }
 
 // Who waits for whom after each conditional: by the collectives before the next one.
@@ -117,60 +120,61 @@ void Simulate(BranchedLoop& branched) {
   }
 }
 
-bool Describe(const Conditionals& family, int64_t device_count, const CostOfBranch& cost_of,
-              BranchedLoop& branched) {
-  if (!Evaluate(family, device_count, branched)) return false;
+// The branches of all ticks.
+void AddBranches(const CostOfBranch& cost_of, BranchedLoop& branched) {
   WorkTotalsTable totals;
-  double most_flops = 0;
-  for (const Computation* branch : family[0]->called()) {
-    branched.branches.push_back(cost_of(*branch));
-    most_flops = std::max(most_flops, totals.Of(*branched.branches.back()).flops);
+  for (BranchedTick& tick : branched.ticks) {
+    // The tick itself, if no earlier one has the same branches.
+    const auto alike = std::ranges::find_if(branched.ticks, [&](const BranchedTick& other) {
+      return std::ranges::equal(other.conditional->called(), tick.conditional->called(), DoTheSame);
+    });
+    if (&*alike != &tick) {
+      tick.branches = alike->branches;
+      continue;
+    }
+    double most_flops = 0;
+    for (const Computation* branch : tick.conditional->called()) {
+      tick.branches.push_back(branched.branches.size());
+      branched.branches.push_back(cost_of(*branch));
+      most_flops = std::max(most_flops, totals.Of(*branched.branches.back()).flops);
+    }
+    for (const size_t branch : tick.branches) {
+      const double flops = totals.Of(*branched.branches[branch]).flops;
+      branched.is_idle.push_back(most_flops > 0 && flops == 0);
+    }
   }
-  for (const ComputationCost* branch : branched.branches) {
-    branched.is_idle.push_back(most_flops > 0 && totals.Of(*branch).flops == 0);
-  }
-  FindExchanges(branched);
-  Simulate(branched);
-  return true;
 }
 
-double LongestBranch(const BranchedLoop& branched) {
-  double longest = 0;
-  for (const ComputationCost* branch : branched.branches) {
-    longest = std::max(longest, branch->schedule.seconds);
-  }
-  return longest;
-}
-
+// Of the tick's conditional, in its order.
 size_t SlowestIn(const BranchedLoop& branched, int64_t tick) {
   size_t slowest = 0;
   for (size_t group = 1; group < branched.values.groups.size(); ++group) {
     if (branched.SecondsAt(tick, group) > branched.SecondsAt(tick, slowest)) slowest = group;
   }
-  return branched.BranchAt(tick, slowest);
+  return branched.ChoiceAt(tick, slowest);
 }
 
 // Adds one trip's tick to what is known of its conditional.
 void AddTick(const BranchedLoop& branched, int64_t t, int64_t device_count, BranchMix& mix) {
   mix.slowest = SlowestIn(branched, t);
-  mix.shares.resize(branched.branches.size());
+  mix.shares.resize(branched.TickAt(t).branches.size());
   const TickTimes& times = branched.times[static_cast<size_t>(t)];
   for (size_t group = 0; group < branched.values.groups.size(); ++group) {
     const double share = static_cast<double>(branched.values.groups[group].size()) /
                          static_cast<double>(device_count);
     mix.seconds += share * (times.next[group] - times.start[group]);
-    const size_t taken = branched.BranchAt(t, group);
-    if (!branched.is_idle[taken]) mix.shares[taken] += share;
+    if (branched.is_idle[branched.BranchAt(t, group)]) continue;
+    mix.shares[branched.ChoiceAt(t, group)] += share;
   }
 }
 
 }  // namespace
 
-size_t BranchedLoop::BranchAt(int64_t tick, size_t group) const {
+size_t BranchedLoop::ChoiceAt(int64_t tick, size_t group) const {
   const BranchedTick& at = TickAt(tick);
-  const int64_t value = values.At(at.branch, TripOf(tick), group);
+  const int64_t value = values.At(at.selector, TripOf(tick), group);
   if (at.conditional->operand(0)->shape()->dtype() == DType::kPred) return value != 0 ? 0 : 1;
-  const auto count = static_cast<int64_t>(branches.size());
+  const auto count = static_cast<int64_t>(at.branches.size());
   return static_cast<size_t>(value < 0 || value >= count ? count - 1 : value);
 }
 
@@ -180,32 +184,23 @@ double BranchedLoop::SecondsAt(int64_t tick, size_t group) const {
 
 std::vector<TripMix> MixesOf(BranchedLoop& branched, int64_t device_count,
                              const CostOfBranch& cost_of) {
-  std::vector<BranchedLoop> known;
-  for (const Conditionals& family : FamiliesIn(*branched.loop->called(1))) {
-    BranchedLoop one;
-    one.loop = branched.loop;
-    if (Describe(family, device_count, cost_of, one)) known.push_back(std::move(one));
-  }
-  if (known.empty()) return {};
+  if (!FindTicks(device_count, branched)) return {};
+  AddBranches(cost_of, branched);
+  FindExchanges(branched);
+  Simulate(branched);
   std::vector<TripMix> mixes;
   std::map<std::vector<size_t>, size_t> mix_of;  // by the slowest branch of each conditional
-  for (int64_t trip = 0; trip < known[0].values.trips; ++trip) {
+  const auto count = static_cast<int64_t>(branched.ticks.size());
+  for (int64_t first = 0; first < branched.tick_count(); first += count) {
     std::vector<size_t> slowest;
-    auto for_each_tick = [&](const auto& body) {
-      for (const BranchedLoop& one : known) {
-        const auto count = static_cast<int64_t>(one.ticks.size());
-        for (int64_t t = trip * count; t < (trip + 1) * count; ++t) body(one, t);
-      }
-    };
-    for_each_tick(
-        [&](const BranchedLoop& one, int64_t t) { slowest.push_back(SlowestIn(one, t)); });
+    for (int64_t t = first; t < first + count; ++t) slowest.push_back(SlowestIn(branched, t));
     auto [it, is_new] = mix_of.try_emplace(slowest, mixes.size());
     if (is_new) mixes.emplace_back();
     TripMix& mix = mixes[it->second];
     ++mix.trips;
-    for_each_tick([&](const BranchedLoop& one, int64_t t) {
-      AddTick(one, t, device_count, mix.branches[one.TickAt(t).conditional]);
-    });
+    for (int64_t t = first; t < first + count; ++t) {
+      AddTick(branched, t, device_count, mix.branches[branched.TickAt(t).conditional]);
+    }
   }
   for (TripMix& mix : mixes) {
     for (auto& [conditional, branch] : mix.branches) {
@@ -213,10 +208,6 @@ std::vector<TripMix> MixesOf(BranchedLoop& branched, int64_t device_count,
       for (double& share : branch.shares) share /= mix.trips;
     }
   }
-  auto longest = std::max_element(known.begin(), known.end(), [](const auto& a, const auto& b) {
-    return LongestBranch(a) < LongestBranch(b);
-  });
-  branched = std::move(*longest);
   return mixes;
 }
 

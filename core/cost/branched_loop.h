@@ -1,14 +1,16 @@
 // Loops whose trips and devices take different branches: the clock ticks of a pipeline.
 //
 // Which branch a device takes in a trip follows from the text (core/analysis/loop_scalars.h). A
-// trip has a tick for each conditional with these branches. Devices that exchange values in the
-// permutes after it wait for each other there, other collectives make all wait; so does the loop's
-// end.
+// trip has a tick for each conditional of which this is known, whether or not they have the same
+// branches: passes that are alike differ where the values that one tick hands on are kept in
+// another type than those of the next. Devices that exchange values in the permutes after a
+// conditional wait for each other there, other collectives make all wait; so does the loop's end.
 #ifndef GSHARD_CORE_COST_BRANCHED_LOOP_H_
 #define GSHARD_CORE_COST_BRANCHED_LOOP_H_
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -22,10 +24,10 @@ struct ComputationCost;
 // Mix: the branches that devices take in trips which are priced as one. BranchMix is what one
 // conditional does in them.
 struct BranchMix {
-  size_t slowest = 0;  // branch that takes longest of those that are taken
+  size_t slowest = 0;  // branch of the conditional that takes longest of those that are taken
   // Seconds per trip, mean over devices: the branch and waiting for others.
   double seconds = 0;
-  // Executions of each branch per trip, mean over devices; 0 for idle branches.
+  // Executions of each branch of the conditional per trip, mean over devices; 0 for idle branches.
   std::vector<double> shares;
 };
 using BranchMixes = std::map<const Instruction*, BranchMix>;
@@ -39,8 +41,12 @@ struct TripMix {
 // A conditional of the body, in its order.
 struct BranchedTick {
   const Instruction* conditional = nullptr;
-  size_t branch = 0, number = 0;  // scalars of BranchedLoop::values
-  bool all_wait = false;          // all devices synchronise after this tick
+  size_t selector = 0;  // scalar of BranchedLoop::values that chooses the branch
+  // Scalar of BranchedLoop::values that the branches work on: the integer that begins the tuple
+  // that they take.
+  std::optional<size_t> number;
+  std::vector<size_t> branches;  // of the conditional, in its order: into BranchedLoop::branches
+  bool all_wait = false;         // all devices synchronise after this tick
   // Pairs of indices into BranchedLoop::values.groups: the devices of the two groups synchronise
   // after this tick.
   std::vector<std::pair<size_t, size_t>> pairs;
@@ -54,11 +60,12 @@ struct TickTimes {
 
 struct BranchedLoop {
   const Instruction* loop = nullptr;
-  std::vector<BranchedTick> ticks;  // of a trip; conditionals with the same branches
+  std::vector<BranchedTick> ticks;  // of a trip
   LoopScalars values;
-  bool has_number = false;  // branches take a tuple that begins with an integer: what they work on
+  // Of all ticks. Conditionals whose branches all are the same share them.
   std::vector<const ComputationCost*> branches;
-  std::vector<bool> is_idle;                   // by branch: no arithmetic, where others have some
+  // By branch: no arithmetic, where others of its conditional have some.
+  std::vector<bool> is_idle;
   std::vector<TickTimes> times;                // of all ticks of all trips
   std::vector<const ComputationCost*> bodies;  // one for each mix, by its first trip
 
@@ -67,16 +74,21 @@ struct BranchedLoop {
     return ticks[static_cast<size_t>(tick) % ticks.size()];
   }
   int64_t TripOf(int64_t tick) const { return tick / static_cast<int64_t>(ticks.size()); }
-  size_t BranchAt(int64_t tick, size_t group) const;
+  // Which branch of the tick's conditional is taken, in the conditional's order.
+  size_t ChoiceAt(int64_t tick, size_t group) const;
+  // The same branch as an index into `branches`.
+  size_t BranchAt(int64_t tick, size_t group) const {
+    return TickAt(tick).branches[ChoiceAt(tick, group)];
+  }
+  // Only where the tick has a number.
   int64_t NumberAt(int64_t tick, size_t group) const {
-    return values.At(TickAt(tick).number, TripOf(tick), group);
+    return values.At(*TickAt(tick).number, TripOf(tick), group);
   }
   double SecondsAt(int64_t tick, size_t group) const;
 };
 
 // Fills in all of `branched` but its bodies, for `branched.loop`, and returns the mixes of the
-// loop's trips; none if it is not known which branches they take. If conditionals of the body have
-// different branches, `branched` describes those with the longest branch.
+// loop's trips; none if it is not known of any conditional which branches they take.
 using CostOfBranch = std::function<const ComputationCost*(const Computation&)>;
 std::vector<TripMix> MixesOf(BranchedLoop& branched, int64_t device_count,
                              const CostOfBranch& cost_of);

@@ -47,9 +47,14 @@ class PipelineDescriber {
 
   void Run() {
     report_.loop = branched_.loop;
-    for (size_t i = 0; i < branched_.branches.size(); ++i) {
-      const ComputationCost& branch = *branched_.branches[i];
-      report_.passes.push_back({branch.computation, branch.schedule.seconds, branched_.is_idle[i]});
+    report_.passes.resize(branched_.branches.size());
+    for (const BranchedTick& tick : branched_.ticks) {
+      for (size_t choice = 0; choice < tick.branches.size(); ++choice) {
+        const size_t i = tick.branches[choice];
+        const ComputationCost& branch = *branched_.branches[i];
+        report_.passes[i] = {branch.computation, choice, branch.schedule.seconds,
+                             branched_.is_idle[i]};
+      }
     }
     for (const std::vector<int64_t>& devices : branched_.values.groups) {
       report_.stages.emplace_back();
@@ -81,7 +86,7 @@ class PipelineDescriber {
       tick.conditional = branched_.TickAt(t).conditional;
       for (size_t k = 0; k < groups; ++k) {
         tick.pass.push_back(branched_.BranchAt(t, k));
-        if (branched_.has_number) tick.microbatch.push_back(branched_.NumberAt(t, k));
+        if (branched_.TickAt(t).number) tick.microbatch.push_back(branched_.NumberAt(t, k));
         tick.stage_s.push_back(times.start[k] - zero);
         AddPass(report_.stages[k], tick.pass[k]);
       }
@@ -167,8 +172,8 @@ std::vector<std::vector<std::string>> BranchesNeverRun(const PipelineReport& rep
     for (const PipelineTick& tick : report.ticks) {
       if (report.is_shift) break;  // every stage runs the whole program
       std::vector<bool>& of = runs[tick.conditional];
-      of.resize(report.passes.size());
-      of[tick.pass[k]] = true;
+      of.resize(tick.conditional->called().size());
+      of[report.passes[tick.pass[k]].choice] = true;
     }
     std::set<std::string> run, others;
     for (const auto& [conditional, of] : runs) {

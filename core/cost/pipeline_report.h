@@ -18,10 +18,11 @@
 
 namespace gshard {
 
-// A branch of the conditional; of a shifting buffer a turn of its loop, on a micro-batch or on
+// A branch of a conditional; of a shifting buffer a turn of its loop, on a micro-batch or on
 // padding.
 struct PipelinePass {
   const Computation* computation = nullptr;
+  size_t choice = 0;     // which of its conditional's branches it is
   double time_s = 0;     // with the collectives inside that compute waits for
   bool is_idle = false;  // it does no arithmetic
   // is_shift: it belongs to a shifting buffer. Only then: is_padding: it computes on padding, not

@@ -99,7 +99,7 @@ class ShiftDescriber {
     const double tick_s = std::max(0.0, body.schedule.seconds - between_s) / trips;
     const size_t pass = report_.passes.size();
     for (bool is_padding : {false, true}) {
-      report_.passes.push_back({loop.called(1), tick_s, false, true, is_padding, is_backward});
+      report_.passes.push_back({loop.called(1), 0, tick_s, false, true, is_padding, is_backward});
     }
     for (int64_t t = 0; t < clock_.ticks(); ++t) {
       const int64_t at = is_backward ? clock_.ticks() - 1 - t : t;

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <memory>
-#include <string_view>
-#include <unordered_map>
+#include <vector>
 
 #include "core/cost/cost_report.h"
 #include "core/estimate/device_program.h"
@@ -12,18 +11,41 @@
 namespace gshard::pipeline {
 namespace {
 
-// Times of the passes that the conditional's branches are: partitioning keeps their names.
+// The first conditional of `emitted` whose branches are passes of stages, or null.
+const Instruction* PassesOf(const Module& emitted) {
+  for (const Computation* computation : emitted.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (x->opcode() == Opcode::kConditional && PassOf(*x->called(0))) return x;
+    }
+  }
+  return nullptr;
+}
+
+// Seconds of each branch of the conditionals, mean over its executions. Ticks of one turn have
+// branches of their own where they differ in the types that they hand on.
+std::vector<double> TimesOfBranches(const PipelineReport& report, size_t branches) {
+  std::vector<double> seconds(branches), executions(branches);
+  for (const PipelineTick& tick : report.ticks) {
+    for (const size_t i : tick.pass) {
+      const PipelinePass& pass = report.passes[i];
+      if (pass.choice >= branches) continue;
+      seconds[pass.choice] += pass.time_s;
+      ++executions[pass.choice];
+    }
+  }
+  for (size_t i = 0; i < branches; ++i) seconds[i] /= std::max(1.0, executions[i]);
+  return seconds;
+}
+
+// Times of the passes that the conditionals' branches are: partitioning keeps their order.
 PassTimes TimesOfPasses(const Module& emitted, const PipelineReport& report, int64_t stages) {
   const std::vector<double> zeros(static_cast<size_t>(stages), 0);
   PassTimes times{zeros, zeros, zeros, zeros};
-  std::unordered_map<std::string_view, double> of_name;
-  for (const PipelinePass& pass : report.passes) {
-    if (pass.computation != nullptr) of_name[pass.computation->name()] = pass.time_s;
-  }
-  for (const Computation* computation : emitted.computations()) {
-    const auto time = of_name.find(computation->name());
-    if (time == of_name.end()) continue;
-    const auto pass = PassOf(*computation);
+  const Instruction* passes = report.is_shift ? nullptr : PassesOf(emitted);
+  if (passes == nullptr) return times;
+  const std::vector<double> seconds = TimesOfBranches(report, passes->called().size());
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    const auto pass = PassOf(*passes->called(static_cast<int64_t>(i)));
     if (!pass) continue;
     std::vector<double>* of = pass->pass == "forward"            ? &times.forward
                               : pass->pass == "backward"         ? &times.backward
@@ -32,7 +54,7 @@ PassTimes TimesOfPasses(const Module& emitted, const PipelineReport& report, int
                                                                  : nullptr;
     if (of == nullptr) continue;
     for (int64_t v : pass->stages) {
-      if (v < stages) (*of)[static_cast<size_t>(v)] = time->second;
+      if (v < stages) (*of)[static_cast<size_t>(v)] = seconds[i];
     }
   }
   return times;

@@ -2,6 +2,7 @@
 
 #include "core/cost/cost_report.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <ctime>
@@ -259,6 +260,92 @@ TEST_CASE("A pipeline's ticks are as long as their slowest stage", "[cost]") {
   CHECK(report.mean_branch_step_time_s == Approx(report.step_time_s));
   CHECK(TimeOf(report.by_opcode) == Approx(report.step_time_s));
   CHECK(pipeline.stages[0].peak_bytes == report.memory.peak_bytes);
+}
+
+// Two stages, two ticks a turn, each with a conditional of its own: in the first one stage 0 works,
+// in the second one stage 1. The second one hands on bf16, so their branches differ. Stages meet
+// after the second tick only.
+constexpr const char* kTwoTicks = R"(HloModule m, num_partitions=2
+condition {
+  p = (s32[], f32[512,512]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(3)
+  ROOT less = pred[] compare(i, n), direction=LT
+}
+idle {
+  p = (s32[], f32[512,512]) parameter(0)
+  x = f32[512,512] get-tuple-element(p), index=1
+  ROOT t = (f32[512,512]) tuple(x)
+}
+stage0_forward {
+  p = (s32[], f32[512,512]) parameter(0)
+  x = f32[512,512] get-tuple-element(p), index=1
+  y = f32[512,512] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT t = (f32[512,512]) tuple(y)
+}
+idle_bf16 {
+  p = (s32[], f32[512,512]) parameter(0)
+  zero = bf16[] constant(0)
+  z = bf16[512,512] broadcast(zero), dimensions={}
+  ROOT t = (bf16[512,512]) tuple(z)
+}
+stage1_forward {
+  p = (s32[], f32[512,512]) parameter(0)
+  x = f32[512,512] get-tuple-element(p), index=1
+  y = bf16[512,512] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT t = (bf16[512,512]) tuple(y)
+}
+turn {
+  p = (s32[], f32[512,512]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  x = f32[512,512] get-tuple-element(p), index=1
+  number = u32[] partition-id()
+  stage = s32[] convert(number)
+  one = s32[] constant(1)
+  other = s32[] subtract(one, stage)
+  state = (s32[], f32[512,512]) tuple(i, x)
+  first = (f32[512,512]) conditional(other, state, state), branch_computations={idle, stage0_forward}
+  second = (bf16[512,512]) conditional(stage, state, state), branch_computations={idle_bf16, stage1_forward}
+  y = f32[512,512] get-tuple-element(first), index=0
+  z = bf16[512,512] get-tuple-element(second), index=0
+  wide = f32[512,512] convert(z)
+  sum = f32[512,512] add(y, wide)
+  sent = f32[512,512] collective-permute(sum), source_target_pairs={{0,1},{1,0}}, channel_id=1
+  next = s32[] add(i, one)
+  ROOT t = (s32[], f32[512,512]) tuple(next, sent)
+}
+ENTRY e {
+  x = f32[512,512] parameter(0), sharding={replicated}
+  zero = s32[] constant(0)
+  init = (s32[], f32[512,512]) tuple(zero, x)
+  loop = (s32[], f32[512,512]) while(init), condition=condition, body=turn
+  ROOT r = f32[512,512] get-tuple-element(loop), index=1
+}
+)";
+
+TEST_CASE("Ticks of a turn belong to one clock, whichever types they hand on", "[cost]") {
+  const CostReport report = ReportOf(kTwoTicks);
+  REQUIRE(report.pipeline);
+  const PipelineReport& pipeline = *report.pipeline;
+  REQUIRE(pipeline.stages.size() == 2);
+  CHECK(pipeline.ticks.size() == 6);
+  CHECK(pipeline.ticks[0].microbatch == std::vector<int64_t>{0, 0});
+  CHECK(pipeline.ticks[5].microbatch == std::vector<int64_t>{2, 2});
+  const double flops = 3 * 2.0 * 512 * 512 * 512;
+  CHECK(pipeline.stages[0].flops == Approx(flops));
+  CHECK(pipeline.stages[1].flops == Approx(flops));
+  CHECK(report.flops_per_device >= flops);
+  // Neither stage waits between the ticks of a turn: it is as long as the slower stage's two
+  // passes.
+  REQUIRE(pipeline.passes.size() == 4);
+  auto pass_s = [&](size_t i) { return pipeline.passes[i].time_s; };
+  const double turn_s = std::max(pass_s(1) + pass_s(2), pass_s(0) + pass_s(3));
+  CHECK(pipeline.span_s == Approx(3 * turn_s));
+  CHECK(turn_s < 0.9 * (pass_s(1) + pass_s(3)));
+  CHECK(pipeline.stages[0].busy_s == Approx(3 * pass_s(1)));
+  CHECK(pipeline.stages[1].busy_s == Approx(3 * pass_s(3)));
+  CHECK(report.breakdown.Total() == Approx(report.step_time_s));
+  CHECK(TimeOf(report.by_opcode) == Approx(report.step_time_s));
 }
 
 TEST_CASE("A branch that follows from the counter counts when it is taken", "[cost]") {
