@@ -363,10 +363,11 @@ PassTimes TimesOf(const PipelinePlan& plan, const StageGraph& stage_graph,
   for (size_t v = 0; v < stages; ++v) {
     for (int64_t i = plan.first_layers[v]; i < EndOfStage(plan, v); ++i) {
       const Layer& layer = plan.layers[static_cast<size_t>(i)];
-      times.forward[v] += layer.forward_s;
+      const double again = ForwardsAgain(plan, v, i);
+      times.forward[v] += layer.ForwardPassSeconds(again);
       times.backward[v] += layer.backward_s;
       const bool ahead = stage_graph.recomputes_ahead();
-      (ahead ? times.recompute : times.backward)[v] += layer.forward_s * ForwardsAgain(plan, v, i);
+      (ahead ? times.recompute : times.backward)[v] += layer.AgainSeconds(again);
     }
     if (!stage_graph.splits_backward()) continue;
     const PassValues late(stage_graph, Pass::kWeights, static_cast<int64_t>(v));

@@ -12,6 +12,10 @@ int64_t EndOfStage(const PipelinePlan& plan, size_t v) {
 }
 
 double ForwardsAgain(const PipelinePlan& plan, size_t v, int64_t layer) {
+  const bool is_read =
+      std::any_of(plan.layers.begin() + layer, plan.layers.begin() + EndOfStage(plan, v),
+                  [](const Layer& each) { return each.has_backward; });
+  if (!is_read && v + 1 < plan.first_layers.size()) return 0;
   const double again = ForwardsInBackward(*plan.options.remat, layer + 1 == EndOfStage(plan, v));
   const bool outside = plan.options.schedule == ScheduleKind::kShift &&
                        (v == 0 || v + 1 == plan.first_layers.size());
@@ -37,7 +41,8 @@ WorkSummary SummarizeWork(const PipelinePlan& plan) {
       const double forwards = folded ? std::max(again, 1.0) : 1 + again;
       const Layer& layer = plan.layers[static_cast<size_t>(i)];
       flops += forwards * layer.forward_flops + layer.backward_flops;
-      recompute_s += (forwards - 1) * layer.forward_s * microbatches;
+      const double seconds = layer.AgainSeconds(folded ? forwards : again);
+      recompute_s += (folded ? seconds - layer.forward_s : seconds) * microbatches;
     }
     double seconds = plan.times.recompute[v] + plan.times.backward[v] + plan.times.weights[v];
     if (!folded) seconds += plan.times.forward[v];

@@ -17,7 +17,8 @@ struct WorkSummary {
 WorkSummary SummarizeWork(const PipelinePlan& plan);
 
 // How often the backward pass of virtual stage v computes the forward pass of one of its layers.
-// What is outside a shifting buffer saves nothing.
+// What is outside a shifting buffer saves nothing. Not at all, the last stage apart, where no layer
+// from this one on has a backward pass in the stage: nothing there reads what it computes.
 double ForwardsAgain(const PipelinePlan& plan, size_t v, int64_t layer);
 
 // End (exclusive) of the layers of virtual stage v.

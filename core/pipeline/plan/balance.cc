@@ -70,6 +70,50 @@ class AwayBytes {
   std::vector<std::vector<Sum>> of_device_;
 };
 
+// Seconds of a micro-batch's passes of a stage, without what it sends.
+class PassSeconds {
+ public:
+  PassSeconds(const std::vector<Layer>& layers, size_t stages, const PipelineOptions& options)
+      : layers_(layers),
+        again_of_others_(ForwardsInBackward(*options.remat, false)),
+        again_of_last_(ForwardsInBackward(*options.remat, true)),
+        is_folded_(!KeepsValues(*options.remat) &&
+                   (options.schedule != ScheduleKind::kGPipe || stages == 1)) {
+    for (size_t i = 0; i < layers.size(); ++i) {
+      const double forward_s = layers[i].ForwardPassSeconds(again_of_others_);
+      forward_.push_back(forward_.back() + forward_s);
+      backward_.push_back(backward_.back() + layers[i].backward_s);
+      again_.push_back(again_.back() + layers[i].AgainSeconds(again_of_others_));
+      end_of_backward_.push_back(layers[i].has_backward ? i + 1 : end_of_backward_.back());
+    }
+  }
+
+  // Of layers [from, to) as a stage; the last stage if `to` is the number of layers.
+  double Of(size_t from, size_t to) const {
+    const bool is_last = to == layers_.size();
+    // Layers after the last one with a backward pass need not be computed again, but those of the
+    // last stage for the loss.
+    const size_t end = is_last ? to : std::max(from, end_of_backward_[to]);
+    double work = backward_[to] - backward_[from] + again_[end] - again_[from];
+    if (end > from) {
+      work -= layers_[end - 1].AgainSeconds(again_of_others_) -
+              layers_[end - 1].AgainSeconds(again_of_last_);
+    }
+    // The last stage's first forward pass is that of its backward pass. With gpipe it waits for the
+    // others' forward passes first.
+    return is_last && is_folded_ ? work : work + forward_[to] - forward_[from];
+  }
+  // If all were computed again.
+  double OfAll() const { return forward_.back() + backward_.back() + again_.back(); }
+
+ private:
+  const std::vector<Layer>& layers_;
+  double again_of_others_, again_of_last_;  // forward passes within a backward pass
+  bool is_folded_;
+  std::vector<double> forward_ = {0}, backward_ = {0}, again_ = {0};  // sums of the layers before
+  std::vector<size_t> end_of_backward_ = {0};  // of the layers before, behind the last that has one
+};
+
 constexpr double kSlack = 1e-9;  // of times that count as equal
 
 // Of the first stages: their longest time, and the sum of squares.
@@ -224,12 +268,7 @@ Expected<std::vector<int64_t>> AlikeStages(const std::vector<Layer>& layers, int
 Expected<StagePartition> PartitionByCost(const std::vector<Layer>& layers, int64_t stages,
                                          const PipelineOptions& options) {
   const size_t n = layers.size(), k = static_cast<size_t>(stages);
-  std::vector<double> before(n + 1, 0), forward(n + 1, 0);
-  auto forwards = [&](bool is_last) { return 1 + ForwardsInBackward(*options.remat, is_last); };
-  for (size_t i = 0; i < n; ++i) {
-    before[i + 1] = before[i] + forwards(false) * layers[i].forward_s + layers[i].backward_s;
-    forward[i + 1] = forward[i] + layers[i].forward_s;
-  }
+  const PassSeconds passes(layers, k, options);
   const double link = LinkBytesPerSecond(options.chip);
   const Kept kept = KeptOf(stages, options);
   const size_t devices = k / static_cast<size_t>(StagesOfDevice(options));
@@ -238,13 +277,8 @@ Expected<StagePartition> PartitionByCost(const std::vector<Layer>& layers, int64
   int64_t least_excess = std::numeric_limits<int64_t>::max();
   // `sent`: seconds for weights. Both ways: activations and their cotangents.
   auto seconds = [&](size_t from, size_t to, double sent) {
-    const double work = before[to] - before[from] + sent -
-                        (forwards(false) - forwards(true)) * layers[to - 1].forward_s;
-    if (to < n) return work + 2 * static_cast<double>(layers[to - 1].output_bytes) / link;
-    // The last stage's first forward pass is that of its backward pass. With gpipe it waits for the
-    // others' forward passes first.
-    const bool no_gain = options.schedule == ScheduleKind::kGPipe && k > 1;
-    return KeepsValues(*options.remat) || no_gain ? work : work - (forward[to] - forward[from]);
+    const double work = passes.Of(from, to) + sent;
+    return to == n ? work : work + 2 * static_cast<double>(layers[to - 1].output_bytes) / link;
   };
   auto time = [&](size_t stage, size_t from, size_t to) {
     if (limit > 0) {
@@ -261,7 +295,7 @@ Expected<StagePartition> PartitionByCost(const std::vector<Layer>& layers, int64
                         static_cast<double>(options.microbatches);
     return seconds(from, to, sent);
   };
-  const double bound = BoundOf(n, k, before[n] / static_cast<double>(k), time);
+  const double bound = BoundOf(n, k, passes.OfAll() / static_cast<double>(k), time);
   const Band band =
       BandOf(n, k, bound, [&](size_t from, size_t to) { return seconds(from, to, 0); });
   std::vector<Best> last(n + 1), next;

@@ -1,10 +1,15 @@
 #include "core/pipeline/plan/instruction_times.h"
 
 #include <algorithm>
+#include <memory>
+#include <unordered_set>
+#include <vector>
 
 #include "core/analysis/kernels/aliases.h"
 #include "core/analysis/trip_count.h"
 #include "core/cost/kernel_time.h"
+#include "core/transforms/while_loop_simplifier.h"
+#include "ir/builder.h"
 #include "ir/op_traits.h"
 
 namespace gshard::pipeline {
@@ -14,6 +19,38 @@ FusionOptions OptionsFor(const Chip& chip, const ModuleAttention& attention) {
   FusionOptions options = FusionOptionsOf(chip);
   options.attention = &attention;
   return options;
+}
+
+using Instructions = std::vector<const Instruction*>;
+
+bool IsElementOfLoop(const Instruction* x) {
+  return x->opcode() == Opcode::kGetTupleElement && x->operand(0)->opcode() == Opcode::kWhile;
+}
+
+// What the forward pass needs, and its loops of which it does not need all.
+struct ForwardProgram {
+  Instructions results;  // arrays
+  Instructions loops;
+};
+ForwardProgram ForwardProgramOf(const Module& module,
+                                const std::function<bool(const Instruction*)>& is_forward,
+                                const std::function<bool(const Instruction*)>& is_target) {
+  const Users users(*module.entry());
+  ForwardProgram program;
+  std::unordered_set<const Instruction*> partly;
+  for (const Instruction* x : module.entry()->instructions()) {
+    if (!is_forward(x)) continue;
+    if (!IsElementOfLoop(x)) {
+      if (x->shape()->IsArray()) program.results.push_back(x);
+      continue;
+    }
+    if (is_target(x)) {
+      program.results.push_back(x);
+    } else if (!std::ranges::any_of(users.of(x), is_forward)) {
+      if (partly.insert(x->operand(0)).second) program.loops.push_back(x->operand(0));
+    }
+  }
+  return program;
 }
 
 }  // namespace
@@ -65,6 +102,29 @@ double InstructionTimes::SecondsOf(const Computation& computation) const {
   const FusionModel fusion(computation, users_, OptionsFor(chip_, attention_));
   double seconds = 0;
   for (const Instruction* x : computation.instructions()) seconds += SecondsOf(x, fusion);
+  return seconds;
+}
+
+std::unordered_map<const Instruction*, double> SecondsOfForwardLoops(
+    const Module& module, const std::function<bool(const Instruction*)>& is_forward,
+    const std::function<bool(const Instruction*)>& is_target, const Chip& chip) {
+  const ForwardProgram program = ForwardProgramOf(module, is_forward, is_target);
+  if (program.loops.empty()) return {};
+  const std::unique_ptr<Module> alone = module.Clone();
+  std::vector<Instruction*> by_id(alone->instruction_limit());  // ids are those of `module`
+  for (Instruction* x : alone->entry()->instructions()) by_id[x->id()] = x;
+  std::vector<Instruction*> results;
+  for (const Instruction* x : program.results) results.push_back(by_id[x->id()]);
+  alone->entry()->set_root(Builder(*alone, alone->entry()).Tuple(results));
+  RemoveDeadLoopState(*alone);
+  const InstructionTimes times(*alone, chip);
+  const std::unordered_set<const Instruction*> left(alone->entry()->instructions().begin(),
+                                                    alone->entry()->instructions().end());
+  std::unordered_map<const Instruction*, double> seconds;
+  for (const Instruction* loop : program.loops) {
+    const Instruction* own = by_id[loop->id()];
+    seconds[loop] = left.contains(own) ? times.Of(own) : 0;
+  }
   return seconds;
 }
 

@@ -55,7 +55,7 @@ Expected<LayerGraph> LayerGraph::Make(const Module& module, const Phases& phases
   auto ways = graph.FindCuts(options);
   if (!ways) return Fail(std::move(ways.error()));
   std::vector<Placement> placements = graph.PlaceLayers(*ways);
-  graph.MeasureTimes(*times.get());
+  graph.MeasureTimes(*times.get(), options.chip);
   graph.ChoosePlacement(std::move(placements), updates, options);
   if (options.schedule == ScheduleKind::kShift) {
     graph.own_constants_ = FindLayerConstants(module, phases, graph);
@@ -436,12 +436,18 @@ void LayerGraph::PlaceForward(const LayerCuts& cuts) {
   }
 }
 
-void LayerGraph::MeasureTimes(const InstructionTimes& times) {
+void LayerGraph::MeasureTimes(const InstructionTimes& times, const Chip& chip) {
   for (const Instruction* x : module_.entry()->instructions()) {
     if (!Of(x).is_placed) continue;
     const OpCost cost = CostOf(*x);
-    work_[x->id()] = {times.Of(x), cost.flops + cost.transcendentals, times.IsWrittenByProduct(x)};
+    const double seconds = times.Of(x);
+    work_[x->id()] = {seconds, seconds, cost.flops + cost.transcendentals,
+                      times.IsWrittenByProduct(x)};
   }
+  const auto without_stacks = SecondsOfForwardLoops(
+      module_, [&](const Instruction* x) { return Of(x).is_forward; },
+      [&](const Instruction* x) { return Of(x).is_target; }, chip);
+  for (const auto& [loop, seconds] : without_stacks) work_[loop->id()].forward_only_s = seconds;
 }
 
 // The device that has a weight between steps, as a row of a stack; -1: it is no such row.
@@ -475,6 +481,8 @@ void LayerGraph::Summarise() {
     const Work& work = work_[placed.id];
     (info.is_forward ? layer.forward_flops : layer.backward_flops) += work.flops;
     (info.is_forward ? layer.forward_s : layer.backward_s) += work.seconds;
+    if (info.is_forward) layer.forward_only_s += work.forward_only_s;
+    layer.has_backward = layer.has_backward || info.is_backward;
     for (const uint32_t operand : OperandsOf(placed)) {
       const Instruction* weight = weight_of_[operand];
       if (weight != nullptr && !seen[weight->id()]) {

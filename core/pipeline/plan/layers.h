@@ -30,6 +30,9 @@ struct Layer {
   std::string name;  // of its first instruction
   double forward_flops = 0, backward_flops = 0;
   double forward_s = 0, backward_s = 0;  // seconds by the cost model
+  // Of the forward values alone: loops without what they stack for the backward pass.
+  double forward_only_s = 0;
+  bool has_backward = false;  // frozen layers before the first weight that is trained have none
   int64_t weight_bytes = 0;
   int64_t parameters = 0;    // elements of the weights
   int64_t state_bytes = 0;   // of the weights and what is updated beside them (momenta), its share
@@ -39,6 +42,15 @@ struct Layer {
   // Bytes of the weights that are rows of stacked parameters, by the device of the stage axis on
   // which they lie between steps.
   std::vector<std::pair<int64_t, int64_t>> home_bytes;
+
+  // Seconds of the layer in the forward pass, if the backward pass computes it `again` times: if it
+  // does, nothing is kept for it.
+  double ForwardPassSeconds(double again) const { return again > 0 ? forward_only_s : forward_s; }
+  // Seconds of these repetitions: the last one has what the backward pass reads, the others what
+  // the next layer reads.
+  double AgainSeconds(double again) const {
+    return again > 0 ? forward_s + (again - 1) * forward_only_s : 0;
+  }
 };
 
 // A summand of an accumulated value: sums of several terms are taken apart, so that shared weights
@@ -91,7 +103,9 @@ class LayerGraph {
     bool is_saved = false;   // of the forward pass, and the backward pass uses it
   };
   struct Work {
-    double seconds = 0, flops = 0;
+    double seconds = 0;
+    double forward_only_s = 0;  // as in Layer
+    double flops = 0;
     bool is_of_product = false;  // written by the kernel of a product
   };
   // One way to cut the layers, with the layer of each instruction.
@@ -122,7 +136,7 @@ class LayerGraph {
   void OrderForward(const std::vector<Instruction*>& roots);
   Expected<std::vector<LayerCuts>> FindCuts(const PipelineOptions& options);
   std::vector<Placement> PlaceLayers(const std::vector<LayerCuts>& ways);
-  void MeasureTimes(const InstructionTimes& times);
+  void MeasureTimes(const InstructionTimes& times, const Chip& chip);
   void ChoosePlacement(std::vector<Placement> placements, const Updates& updates,
                        const PipelineOptions& options);
   double LongestStage(const PipelineOptions& options) const;

@@ -14,6 +14,7 @@ std::vector<Layer> LayersOf(const std::vector<double>& seconds) {
   for (double s : seconds) {
     Layer& layer = layers.emplace_back();
     layer.backward_s = s;
+    layer.has_backward = true;
     layer.backward_flops = s;
   }
   return layers;
@@ -62,6 +63,53 @@ TEST_CASE("Stages by cost: no partition has a shorter longest stage") {
     CHECK(std::is_sorted(first->begin(), first->end()));
     CHECK(Longest(seconds, *first) <= BestOfAll(seconds, stages) * (1 + 1e-9));
   }
+}
+
+TEST_CASE("A stage's forward pass takes what it takes without values for the backward pass") {
+  // Layer 0 alone is as long as layers 1 to 4, if what they keep counts in the backward pass only.
+  std::vector<Layer> layers(5);
+  for (Layer& layer : layers) layer.has_backward = true;
+  layers[0].forward_s = layers[0].forward_only_s = 8;
+  for (size_t i = 1; i < layers.size(); ++i) {
+    layers[i].forward_s = 3;
+    layers[i].forward_only_s = 1;
+  }
+  PipelineOptions options;
+  options.schedule = ScheduleKind::kGPipe;
+  options.stages = 2;
+  options.remat = Remat::kStage;
+  Expected<StagePartition> partition = PartitionByCost(layers, 2, options);
+  REQUIRE(partition);
+  CHECK(partition->first == std::vector<int64_t>{0, 1});
+  CHECK(partition->seconds == std::vector<double>{16, 16});
+  // The last repetition has what the backward pass reads, those before only what the next layer
+  // reads; of a stage's last layer there is one repetition less.
+  options.remat = Remat::kAll;
+  partition = PartitionByCost(layers, 2, options);
+  REQUIRE(partition);
+  CHECK(partition->first == std::vector<int64_t>{0, 1});
+  CHECK(partition->seconds == std::vector<double>{16, 4 + 12 + 3});
+  // Where values are kept the forward pass has them all.
+  options.remat = Remat::kNone;
+  partition = PartitionByCost(layers, 2, options);
+  REQUIRE(partition);
+  CHECK(partition->first == std::vector<int64_t>{0, 2});
+  CHECK(partition->seconds == std::vector<double>{11, 9});
+}
+
+TEST_CASE(
+    "Frozen layers are not computed again, but before layers that are trained in their stage") {
+  std::vector<Layer> layers(6);
+  for (Layer& layer : layers) layer.forward_s = layer.forward_only_s = 1;
+  layers[4].has_backward = layers[5].has_backward = true;
+  PipelineOptions options;
+  options.schedule = ScheduleKind::kGPipe;
+  options.stages = 2;
+  options.remat = Remat::kStage;
+  const Expected<StagePartition> partition = PartitionByCost(layers, 2, options);
+  REQUIRE(partition);
+  CHECK(partition->first == std::vector<int64_t>{0, 4});
+  CHECK(partition->seconds == std::vector<double>{4, 4});
 }
 
 TEST_CASE("With a memory limit the best of the partitions that fit, or none") {
