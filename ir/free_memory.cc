@@ -1,5 +1,9 @@
-// Linux tells free memory in /proc/meminfo, and a control group's limit under /sys/fs/cgroup.
+// Linux tells free memory in /proc/meminfo, a control group's limit under /sys/fs/cgroup, and how
+// much address space the process has in /proc/self/statm.
 #include "ir/free_memory.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -34,6 +38,18 @@ std::optional<int64_t> FreeOnMachine() {
   return bytes;
 }
 
+// What `ulimit -v` leaves of the address space, but for an eighth, which goes to stacks and what
+// the allocator has in pieces.
+std::optional<int64_t> FreeAddresses() {
+  rlimit limit{};
+  const std::optional<int64_t> pages = NumberIn("/proc/self/statm");
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || !pages) {
+    return std::nullopt;
+  }
+  const int64_t left = static_cast<int64_t>(limit.rlim_cur) - *pages * sysconf(_SC_PAGESIZE);
+  return std::max<int64_t>(0, left - left / 8);
+}
+
 }  // namespace
 
 int64_t FreeMemory(int64_t held) {
@@ -43,7 +59,7 @@ int64_t FreeMemory(int64_t held) {
        {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
     bytes = std::min(bytes, NumberIn(limit).value_or(INT64_MAX));
   }
-  return bytes;
+  return std::min(bytes, FreeAddresses().value_or(INT64_MAX));
 }
 
 }  // namespace gshard

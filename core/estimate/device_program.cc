@@ -13,6 +13,7 @@
 #include "core/transforms/forward_tuple_elements.h"
 #include "core/transforms/inline_calls.h"
 #include "core/transforms/tpu/multiplied_dots.h"
+#include "core/transforms/tpu/relaid_carries.h"
 #include "core/transforms/tpu/rounded_operands.h"
 #include "core/transforms/tpu/sunk_broadcasts.h"
 #include "ir/compiled_text.h"
@@ -123,6 +124,7 @@ Expected<void> CleanForCost(Module& module, const Cleanup& cleanup) {
     SinkBroadcasts(module);
   }
   if (cleanup.rounds_operands) RoundOperands(module);
+  if (cleanup.for_tpu) RelayCarries(module);
   return {};
 }
 

@@ -42,9 +42,11 @@ struct PartitionPolicies {
   // Values cut more often than they have elements have copies in place of empty tiles. False: as
   // their sharding says, padded.
   bool drop_empty_tiles = true;
+  // Rows and groups of ragged dots may be cut. False: every device has all of them.
+  bool cut_ragged_dots = true;
 
   bool operator==(const PartitionPolicies&) const = default;
-  static PartitionPolicies AsXla() { return {false, false, false, false, false, false}; }
+  static PartitionPolicies AsXla() { return {false, false, false, false, false, false, false}; }
 };
 
 struct PartitionOptions {

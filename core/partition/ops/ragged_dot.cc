@@ -72,8 +72,9 @@ class RaggedDotRule {
     std::vector<int>& l = labels.operands[0];
     std::vector<int>& r = labels.operands[1];
     // Counting groups per batch entry is not worth the trouble: those dims are cut or counted.
+    const bool counts = !sizes_per_batch_ && rule_.scope().run().options.policies.cut_ragged_dots;
     if (kind_ == Ragged::kContracting) {
-      all.group = sizes_per_batch_ ? Labels::kWhole : labels.Add();
+      all.group = counts ? labels.Add() : Labels::kWhole;
       result.push_back(all.group);
     }
     for (size_t i = 0; i < dot_.lhs_batch.size(); ++i) {
@@ -86,7 +87,7 @@ class RaggedDotRule {
     for (size_t i = 0; i < dot_.lhs_contracting.size(); ++i) {
       int64_t d = dot_.lhs_contracting[i];
       labels.flops *= static_cast<double>(lhs->dim(d));
-      if (d == ragged_ && sizes_per_batch_) continue;
+      if (d == ragged_ && !counts) continue;
       int label = labels.Add({.summed = true});
       l[At(d)] = r[At(dot_.rhs_contracting[i])] = label;
       if (d == ragged_) all.ragged = label;
@@ -97,14 +98,14 @@ class RaggedDotRule {
       rows *= static_cast<double>(lhs->dim(d));
       if (Contains(dot_.lhs_batch, d)) continue;
       bool is_ragged = d == ragged_;
-      if (!is_ragged || !sizes_per_batch_) l[At(d)] = labels.Add();
+      if (!is_ragged || counts) l[At(d)] = labels.Add();
       if (is_ragged) all.ragged = l[At(d)];
       result.push_back(l[At(d)]);
     }
     for (int64_t d = 0; d < rhs->rank(); ++d) {
       if (Contains(dot_.rhs_batch, d) || Contains(dot_.rhs_contracting, d)) continue;
       if (Contains(dot_.rhs_group, d)) {
-        if (!sizes_per_batch_) all.group = r[At(d)] = labels.Add({.summed = true});
+        if (counts) all.group = r[At(d)] = labels.Add({.summed = true});
         continue;
       }
       r[At(d)] = labels.Add();

@@ -22,7 +22,20 @@ struct RangedOp {
   // Range of the shards along a dim if they are so many.
   std::function<DimRange(int64_t dim, int64_t shards)> range;
   bool may_be_partial = false;
+  bool may_be_cut = true;  // the operand, along touched dims
 };
+
+// Elements of all slices of the source's operand, in multiples of the source's.
+double ShareOfSlices(PartitionContext& rule) {
+  double elements = 0;
+  const Instruction& source = rule.source();
+  for (const Instruction* user :
+       rule.scope().run().UsersIn(*source.parent()).of(source.operand(0))) {
+    if (user->opcode() != Opcode::kSlice) continue;
+    elements += static_cast<double>(user->shape()->element_count());
+  }
+  return elements / static_cast<double>(std::max<int64_t>(1, source.shape()->element_count()));
+}
 
 CutChoice ChooseRanged(PartitionContext& rule, const RangedOp& op) {
   int64_t rank = rule.source().shape()->rank();
@@ -52,8 +65,8 @@ CutChoice ChooseRanged(PartitionContext& rule, const RangedOp& op) {
       halo[At(d)] = HaloCost(rule.scope(), operand, d, op.range(d, tiles), tiles);
     }
     if (is_wanted_cut) list.push_back(RangeCut::kResult);
-    if (is_wanted_cut || is_cut) list.push_back(RangeCut::kHalo);
-    if (is_cut && op.may_be_partial) list.push_back(RangeCut::kPartial);
+    if (op.may_be_cut && (is_wanted_cut || is_cut)) list.push_back(RangeCut::kHalo);
+    if (op.may_be_cut && is_cut && op.may_be_partial) list.push_back(RangeCut::kPartial);
     list.push_back(RangeCut::kWhole);
   }
   auto labels_of = [&](std::span<const RangeCut> cuts) {
@@ -176,6 +189,20 @@ std::optional<Padding> SlicedPad(PartitionContext& rule, const SliceAttributes& 
   return padding;
 }
 
+// Do slices take from tiles what the program says is whole? One gather serves them all.
+bool IsMeantWhole(PartitionContext& rule, std::span<const uint8_t> touched,
+                  const CutChoice& choice) {
+  const Sharding* own = rule.source().operand(0)->sharding();
+  if (own == nullptr || !(own->IsReplicated() || own->IsTiled())) return false;
+  for (size_t d = 0; d < choice.cuts.size(); ++d) {
+    const bool is_whole = own->IsReplicated() || own->TileCount(static_cast<int64_t>(d)) == 1;
+    const bool takes_tiles =
+        choice.cuts[d] == RangeCut::kPartial || choice.cuts[d] == RangeCut::kHalo;
+    if (takes_tiles && touched[d] != 0 && is_whole) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 RuleResult SliceAt(PartitionContext& rule, const SliceAttributes& slice) {
@@ -196,6 +223,15 @@ RuleResult SliceAt(PartitionContext& rule, const SliceAttributes& slice) {
   };
   if (to->element_count() == 0) return rule.Default();
   CutChoice choice = ChooseRanged(rule, op);
+  if (IsMeantWhole(rule, op.touched, choice)) {
+    RangedOp whole = op;
+    whole.may_be_cut = false;
+    CutChoice gathered = ChooseRanged(rule, whole);
+    const double once = rule.scope().ReshardCost(*rule.operand(0), gathered.strategy.operands[0]);
+    const double slices = ShareOfSlices(rule);
+    const double cost = once + slices * (gathered.strategy.cost - once);
+    if (cost < slices * choice.strategy.cost) choice = std::move(gathered);
+  }
   if (std::optional<Padding> padding = SlicedPad(rule, slice);
       padding && choice.strategy.cost > 0) {
     RangedOp pad = RangedPad(rule, *padding);
