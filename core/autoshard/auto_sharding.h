@@ -53,7 +53,7 @@ int64_t EvaluationLimit(const Module& module, const AutoOptions& options);
 // The annotations of one group, as rules for `gshard-opt annotate`.
 struct PlannedRule {
   std::string pattern, spec;
-  std::string what;     // "weights", "inputs", "products", "annotated"
+  std::string what;     // "weights", "inputs", "products", "results", "annotated"
   std::string example;  // name of a member
   std::string shape;    // "f32[32,4096]"
   int64_t instructions = 0;

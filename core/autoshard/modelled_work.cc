@@ -12,6 +12,7 @@
 #include "core/cost/op_cost.h"
 #include "ir/dims.h"
 #include "ir/leaves.h"
+#include "ir/op_traits.h"
 
 namespace gshard::autoshard {
 namespace {
@@ -58,7 +59,7 @@ class Walk {
         leaves[0].group = known->second;
         leaves[0].dims.resize(At(x->shape()->rank()));
         std::iota(leaves[0].dims.begin(), leaves[0].dims.end(), 0);
-        if (x->operand_count() >= 2) AddProduct(x, known->second, sources, times);
+        if (x->operand_count() > 0) AddProduct(x, known->second, sources, times);
         continue;
       }
       leaves = ResultOf(x, sources, times);
@@ -194,7 +195,9 @@ class Walk {
     Product product;
     product.group = group;
     product.factors = relation.factors;
+    const size_t operands = std::min<size_t>(2, relation.operands.size());
     for (size_t i = 0; i < 3; ++i) {
+      if (i < 2 && i >= operands) continue;
       for (const FactorList& dim : i < 2 ? relation.operands[i] : relation.results[0]) {
         product.factors_of[i].push_back(dim.empty() ? kNone : dim.front());
       }
@@ -202,8 +205,10 @@ class Walk {
       product.bytes[i] = BytesOf(value->shape());
       if (i < 2) product.operands[i] = sources.at(value)[0];
     }
-    const double flops = CostOf(*x).flops;
-    product.seconds = flops / (MatrixRate(MatrixOf(*x), chip_) * chip_.dot_efficiency.At(flops));
+    if (IsProduct(x->opcode())) {
+      const double flops = CostOf(*x).flops;
+      product.seconds = flops / (MatrixRate(MatrixOf(*x), chip_) * chip_.dot_efficiency.At(flops));
+    }
     product.times = times;
     const auto known = std::ranges::find_if(
         work.products, [&](const Product& other) { return product.IsAlike(other); });

@@ -37,13 +37,15 @@ struct Reduction {
   double bytes = 0, times = 0;
 };
 
+// A product, or another operation whose result is of a group: with one operand the second has no
+// group and no bytes, and no operand behind the second is looked at.
 struct Product {
   std::array<Source, 2> operands;
   int group = kNone;                           // of the result
   std::vector<Factor> factors;                 // core/op_dims
   std::array<std::vector<int>, 3> factors_of;  // by dim of the operands and the result
   std::array<double, 3> bytes = {};            // whole
-  double seconds = 0;                          // of the multiplications on one device
+  double seconds = 0;  // of the multiplications on one device; of other operations 0
   double times = 0;
 
   bool IsAlike(const Product& other) const;  // but for `times`

@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "core/op_dims/dim_relation.h"
+#include "core/propagation/rule_summary.h"
 #include "ir/dims.h"
 #include "ir/op_traits.h"
 #include "ir/opcode.h"
@@ -73,8 +75,8 @@ int64_t AllWays(const std::vector<MeshAxis>& mesh, const Cut& cut) {
   return ways;
 }
 
-// Parameters are cut evenly, as frameworks demand of arguments; products may be padded by up to
-// half of their size.
+// Parameters are cut evenly, as frameworks demand of arguments; computed values may be padded by up
+// to half of their size.
 bool MayCut(const std::vector<MeshAxis>& mesh, const Group& group, const Cut& cut) {
   for (int64_t d = 0; d < group.shape->rank(); ++d) {
     const int64_t ways = WaysOf(mesh, cut, static_cast<int>(d));
@@ -82,15 +84,27 @@ bool MayCut(const std::vector<MeshAxis>& mesh, const Group& group, const Cut& cu
     if (ways == 1) continue;
     if (size < ways) return false;
     const int64_t padding = (ways - size % ways) % ways;
-    if (padding > (group.kind == GroupKind::kProduct ? size / 2 : 0)) return false;
+    if (padding > (IsComputed(group.kind) ? size / 2 : 0)) return false;
   }
   return true;
+}
+
+// Does a result get no sharding but what is written on it, although the operation can be computed
+// in parts along one of its dims? A batch of FFTs, for example.
+bool NeedsAnnotation(const Instruction* x) {
+  if (TakesShardings(x->opcode())) return false;
+  const DimRelation relation = RelationOf(*x);
+  if (!relation.relates) return false;
+  const auto may_be_cut = [&](const FactorList& dim) {
+    return !dim.empty() && relation.factors[At(dim[0])].kind == FactorKind::kPassThrough;
+  };
+  return std::ranges::any_of(relation.results[0], may_be_cut);
 }
 
 }  // namespace
 
 std::string_view GroupName(GroupKind kind) {
-  constexpr std::string_view kNames[] = {"weights", "inputs", "products", "annotated"};
+  constexpr std::string_view kNames[] = {"weights", "inputs", "products", "results", "annotated"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -106,6 +120,8 @@ PlanSpace::PlanSpace(const Module& module, const std::vector<const Sharding*>& w
         AddMember(x, updated.contains(x) ? GroupKind::kState : GroupKind::kInput);
       } else if (is_array && IsProduct(x->opcode())) {
         AddMember(x, GroupKind::kProduct);
+      } else if (is_array && NeedsAnnotation(x)) {
+        AddMember(x, GroupKind::kResult);
       } else if (written[x->id()] != nullptr) {
         AddMember(x, GroupKind::kWritten);
       }
@@ -115,7 +131,7 @@ PlanSpace::PlanSpace(const Module& module, const std::vector<const Sharding*>& w
   for (Group& group : groups_) {
     AddOptions(group);
     if (group.kind == GroupKind::kWritten) continue;
-    const double weight = group.kind == GroupKind::kProduct ? 0 : group.bytes;
+    const double weight = IsComputed(group.kind) ? 0 : group.bytes;
     for (const std::optional<Cut>& option : group.options) {
       if (!option) continue;
       for (const int dim : *option) {

@@ -1,8 +1,9 @@
 // The space that automatic sharding searches: groups of tensors, and the cuts that each may have.
 //
-// A group is the parameters, the inputs, or the results of dots and convolutions whose dims have
-// the same names and sizes (dim_names.h): the same weight of all layers, the hidden activations of
-// all layers. All its members are cut alike. A cut gives each mesh axis a dim of the tensor, or
+// A group is the parameters, the inputs, the results of dots and convolutions, or the results of
+// operations that propagation gives no sharding, whose dims have the same names and sizes
+// (dim_names.h): the same weight of all layers, the hidden activations of all layers. All its
+// members are cut alike. A cut gives each mesh axis a dim of the tensor, or
 // none; where no annotation is put, propagation decides.
 //
 // A space may be read by many threads: it holds instruction ids, which are the same in every
@@ -30,13 +31,18 @@ enum class GroupKind : uint8_t {
   kState,    // parameters that the program returns updated: weights, optimizer state
   kInput,    // other parameters: batches, or the weights of an inference step
   kProduct,  // results of dots and convolutions
+  kResult,   // of other operations: propagation gives them no sharding, but their dims may be cut
   kWritten,  // what else the user's text annotates: that annotation, or none
 };
 
 inline bool IsParameter(GroupKind kind) {
   return kind == GroupKind::kState || kind == GroupKind::kInput;
 }
-// "weights", "inputs", "products", "annotated".
+// Results of operations, which may be padded.
+inline bool IsComputed(GroupKind kind) {
+  return kind == GroupKind::kProduct || kind == GroupKind::kResult;
+}
+// "weights", "inputs", "products", "results", "annotated".
 std::string_view GroupName(GroupKind kind);
 
 struct Group {
@@ -45,7 +51,8 @@ struct Group {
   std::vector<int> names;         // by dim
   std::vector<uint32_t> members;  // instruction ids
   double bytes = 0;               // of all members, whole
-  // Number 0: no annotation. Cuts of products may pad a dim by up to half; others divide evenly.
+  // Number 0: no annotation. Cuts of computed values may pad a dim by up to half; others divide
+  // evenly.
   std::vector<std::optional<Cut>> options;
 };
 

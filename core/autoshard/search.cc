@@ -257,8 +257,8 @@ class Search {
     }
   }
 
-  // Prices the plans that elimination finds: all their annotations, and those of parameters and
-  // inputs alone.
+  // Prices the plans that elimination finds: all their annotations, and those that propagation
+  // cannot find, without products.
   void PriceModelled() {
     const PricingOptions& pricing = pricer_.options();
     const Mesh mesh = MeshOf(space_.mesh());
@@ -271,7 +271,8 @@ class Search {
     for (const ModelledPlan& modelled : found) {
       plans.insert(plans.end(), 2, modelled.plan);
       for (size_t g = 0; g < space_.groups().size(); ++g) {
-        if (!IsParameter(space_.groups()[g].kind)) plans.back().choices[g] = 0;
+        const GroupKind kind = space_.groups()[g].kind;
+        if (!IsParameter(kind) && kind != GroupKind::kResult) plans.back().choices[g] = 0;
       }
     }
     BestOf(plans, Left(), &modelled_);

@@ -60,15 +60,22 @@ bool CutFirst(const PlanSpace& space, size_t group, Cut& cut, size_t axis, IsWan
   return false;
 }
 
-// Along all of `axes`: inputs in their first dim that divides, state in its largest if `state`.
+// Along all of `axes`: inputs in their first dim that divides, state in its largest if `state`, and
+// results that propagation does not reach in the dim that has the name of an input's cut dim.
 Plan BatchPlan(const PlanSpace& space, const std::vector<size_t>& axes, bool inputs, bool state) {
   Plan plan = space.EmptyPlan();
+  std::set<int> batch;  // names
+  for (const Group& group : space.groups()) {
+    if (group.kind == GroupKind::kInput && inputs) batch.insert(group.names[0]);
+  }
   for (size_t g = 0; g < space.groups().size(); ++g) {
     const Group& group = space.groups()[g];
     Cut cut(space.mesh().size(), -1);
     for (const size_t axis : axes) {
       if (group.kind == GroupKind::kInput && inputs) {
         AddAxis(space, g, cut, axis, 0);
+      } else if (group.kind == GroupKind::kResult) {
+        CutFirst(space, g, cut, axis, [&](int name) { return batch.contains(name); });
       } else if (group.kind == GroupKind::kState && state) {
         CutLargest(space, g, cut, axis);
       }
@@ -260,8 +267,8 @@ Plan PlanByNames(const PlanSpace& space, const NameChoice& names, NamedTensors t
     const Group& group = space.groups()[g];
     if (group.kind == GroupKind::kWritten) continue;
     Cut cut(space.mesh().size(), -1);
-    if (group.kind == GroupKind::kProduct) {
-      if (tensors == NamedTensors::kParameters) continue;
+    if (IsComputed(group.kind)) {
+      if (tensors == NamedTensors::kParameters && group.kind == GroupKind::kProduct) continue;
       if (tensors == NamedTensors::kParametersOfWholeProducts) {
         plan.choices[g] = space.OptionOf(g, cut).value_or(0);
         continue;

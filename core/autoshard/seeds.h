@@ -15,7 +15,7 @@ using NameChoice = std::vector<std::vector<int>>;
 
 // What a plan by names annotates.
 enum class NamedTensors : uint8_t {
-  kParameters,                 // parameters and inputs
+  kParameters,                 // parameters, inputs and results that propagation does not reach
   kAll,                        // products as well
   kProducts,                   // products alone
   kProductsOfWholeTensors,     // products, and copies of every parameter and input on all devices

@@ -130,8 +130,9 @@ class ValueExplorer {
       for (const Instruction* operand : x->operands()) visit(operand);
       for (const Instruction* user : users.of(x)) visit(user);
     }
-    return Fail(MakeError("E-AUTO-004", fmt::format("no plan annotates '{}'", name),
-                          "plans cut parameters and results of dots and convolutions"));
+    return Fail(
+        MakeError("E-AUTO-004", fmt::format("no plan annotates '{}'", name),
+                  "plans cut parameters, products, and results that propagation does not reach"));
   }
 
   Expected<Collectives> CollectivesOf(const Plan& plan) const {

@@ -36,7 +36,7 @@ struct ValueOption {
 
 struct ValueOptions {
   std::string value;    // whose options they are
-  std::string group;    // "weights", "inputs", "products", "annotated"
+  std::string group;    // "weights", "inputs", "products", "results", "annotated"
   std::string shape;    // "f32[256,1024]"
   int64_t members = 0;  // instructions that are cut alike
   std::string chip;

@@ -15,4 +15,6 @@ const char* PropagationSummary(Opcode opcode) {
   return rule.supported == Never ? "-" : "receives";
 }
 
+bool TakesShardings(Opcode opcode) { return RuleOf(opcode).supported != Never; }
+
 }  // namespace gshard

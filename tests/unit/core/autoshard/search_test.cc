@@ -210,6 +210,25 @@ TEST_CASE("the text of the best plan has the figures that are told", "[autoshard
   }
 }
 
+TEST_CASE("a batch is found through operations that propagation gives no sharding", "[autoshard]") {
+  AutoOptions options;
+  options.mesh = {{"data", 8}};
+  for (const char* const result : {"c64[65536,2049] fft(y), fft_type=RFFT, fft_length={4096}",
+                                   "c64[65536,2049] fft(z), fft_type=FFT, fft_length={2049}"}) {
+    const AutoResult found = Sharded(fmt::format(R"(HloModule transforms
+ENTRY e {{
+  x = f32[65536,4096] parameter(0)
+  y = f32[65536,4096] add(x, x)
+  z = c64[65536,2049] fft(y), fft_type=RFFT, fft_length={{4096}}
+  f = {}
+  ROOT r = f32[65536,2049] real(f)
+}})",
+                                                 result),
+                                     options);
+    CHECK(found.plans.front().step_time_s < 1.2 * found.bound_s);
+  }
+}
+
 TEST_CASE("a transpose of an array without elements is taken", "[autoshard]") {
   AutoOptions options;
   options.mesh = {{"data", 2}};
