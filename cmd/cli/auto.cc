@@ -189,9 +189,11 @@ void AddPlanFlags(const Command& command, AutoFlags& flags) {
       "May updates of weights and optimizer state be cut along the batch's axes? auto: where "
       "that is better (default: auto)",
       {.type = "off|auto", .one_of = {"off", "auto"}});
-  command.Add("--evaluations", flags.evaluations,
-              "Most plans that are priced (default: 1250 to 3000, by the size of IN)",
-              {.type = "N", .between = {{1, 10'000'000}}});
+  command.Add(
+      "--evaluations", flags.evaluations,
+      "Most plans that are priced beside those of known styles, which are a few on each mesh; "
+      "where none fits, up to twice as many more (default: 1250 to 3000, by the size of IN)",
+      {.type = "N", .between = {{1, 10'000'000}}});
   command.Add("--time-limit", flags.time_limit,
               "As many plans at most as two cores price in so long, by the size of IN, so that "
               "machines agree (default: 60s)",
@@ -227,7 +229,7 @@ void AddAutoFlags(const Command& command, AutoFlags& flags) {
               {.type = "FILE", .is_output = true});
   AddPlanFlags(command, flags);
   command.Add("--remat", flags.remat,
-              "May values be computed again so that a plan fits? (default: auto)",
+              "May values be computed again so that a plan fits or is faster? (default: auto)",
               {.type = "off|auto", .one_of = {"off", "auto"}});
   command.Add("--within", flags.within,
               "A plan within PERCENT % of perfect scaling ends the search: none is faster by more; "

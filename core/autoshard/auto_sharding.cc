@@ -5,14 +5,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "core/autoshard/plan_rules.h"
 #include "core/autoshard/prepared_program.h"
+#include "core/autoshard/recomputation.h"
 #include "core/autoshard/search.h"
 #include "core/autoshard/told_plan.h"
 #include "core/estimate/device_program.h"
 #include "core/estimate/parallel_for.h"
-#include "core/remat/fit_to_memory.h"
 #include "core/report/quantity_text.h"
 #include "core/transforms/annotations/strip_shardings.h"
 #include "core/transforms/cse.h"
@@ -22,7 +23,8 @@
 namespace gshard::autoshard {
 namespace {
 
-// Plans over the limit that rematerialization is tried on.
+// Plans over the limit that rematerialization is tried on: so many of the fastest and, where no
+// plan fits, of the smallest.
 constexpr size_t kMaxRemats = 3;
 // What a plan takes to price, by what IsWork counts, on a processor of 2026 of which two cores
 // work.
@@ -80,17 +82,16 @@ class AutoSharding {
     search.limit_bytes = options_.limit_bytes;
     search.evaluations = EvaluationLimit(pricer_->module(), options_);
     search.zero = options_.zero;
-    search.enough_s = options_.within > 0 ? result_.bound_s * (1 + options_.within) : 0;
-    auto found = SearchPlans(*pricer_, search);
+    search.enough_s = options_.within > 0 ? result_.one_device_s * (1 + options_.within) : 0;
+    auto found = FindPlans(search);
     if (!found) return Fail(std::move(found.error()));
     result_.module = pricer_->module().name();
     result_.chip = options_.pricing.chip.name;
-    result_.devices = pricer_->module().DeviceCount();
     result_.limit_bytes = options_.limit_bytes;
     std::vector<Chosen> chosen;
     for (const PricedPlan* plan : Choose(*found)) chosen.push_back({plan, false});
     if (options_.remat) {
-      for (const PricedPlan* plan : FasterOver(found->plans)) chosen.push_back({plan, true});
+      for (const PricedPlan* plan : ToRecompute(found->plans)) chosen.push_back({plan, true});
     }
     if (auto added = AddPlans(chosen); !added) return Fail(std::move(added.error()));
     TellWritten();
@@ -101,6 +102,42 @@ class AutoSharding {
  private:
   bool Fits(int64_t peak_bytes) const {
     return options_.limit_bytes == 0 || peak_bytes <= options_.limit_bytes;
+  }
+
+  // A search under a limit that ends with no plan that fits is followed by one that aims at the
+  // least memory and does not depend on the limit, so that the peak told is found again where it is
+  // the limit.
+  Expected<SearchResult> FindPlans(const SearchOptions& search) {
+    auto found = SearchPlans(*pricer_, search);
+    if (!found || found->is_exhaustive || !options_.seeks_least_memory) return found;
+    if (Fits(found->plans[0].figures.step.peak_bytes)) return found;
+    SearchOptions least = search;
+    least.limit_bytes = std::max<int64_t>(1, one_device_peak_ / result_.devices);
+    Expected<SearchResult> smallest = SearchAgain(least);
+    if (!smallest) return smallest;
+    const int64_t peak = found->plans[0].figures.step.peak_bytes;
+    if (smallest->plans[0].figures.step.peak_bytes <= peak) return smallest;
+    // A smaller plan that only the limit led to counts if the search finds it for its own peak.
+    least.limit_bytes = peak;
+    Expected<SearchResult> again = SearchAgain(least);
+    if (!again) return again;
+    return again->plans[0].figures.step.peak_bytes <= peak ? again : smallest;
+  }
+
+  // As if nothing had been priced before. The plans are ranked by the limit of the user.
+  Expected<SearchResult> SearchAgain(const SearchOptions& search) {
+    evaluations_before_ += pricer_->evaluations();
+    refused_before_ += pricer_->refused();
+    pricer_->StartOver();
+    auto found = SearchPlans(*pricer_, search);
+    if (!found) return found;
+    std::ranges::stable_sort(found->plans, {}, [&](const PricedPlan& plan) {
+      const StepFigures& step = plan.figures.step;
+      const bool fits = Fits(step.peak_bytes);
+      return std::tuple(!plan.figures.returns_state_alike, !fits, fits ? step.step_time_s : 0,
+                        step.peak_bytes);
+    });
+    return found;
   }
 
   // The whole step on one device that has all the memory it wants: no plan makes a kernel faster
@@ -120,16 +157,35 @@ class AutoSharding {
       });
     }
     MergeCommonSubexpressions(**module);
+    const std::string text = PrintModule(**module);
+    auto figures = PriceOnOneDevice(text);
+    if (!figures) return Fail(std::move(figures.error()));
+    result_.devices = devices;
+    result_.one_device_s = figures->step_time_s / static_cast<double>(devices);
+    result_.perfect_s = result_.one_device_s;
+    one_device_peak_ = figures->peak_bytes;
+    if (!options_.remat) return {};
+    auto recomputed =
+        BestRecomputed(text, *figures, {0, options_.pricing.chip, [&](const std::string& again) {
+                                          return PriceOnOneDevice(again);
+                                        }});
+    if (!recomputed) return Fail(std::move(recomputed.error()));
+    if (*recomputed) {
+      result_.perfect_s = (*recomputed)->figures.step_time_s / static_cast<double>(devices);
+    }
+    return {};
+  }
+
+  Expected<StepFigures> PriceOnOneDevice(const std::string& text) const {
+    auto module = ParsePlan(text);
+    if (!module) return Fail(std::move(module.error()));
     DeviceProgramOptions program;
     program.is_partitioned = true;  // by not being cut
     auto made = MakeDeviceProgram(std::move(*module), program);
     if (!made) return Fail(std::move(made.error()));
     CostOptions cost = options_.pricing.cost;
     cost.mesh_map.clear();
-    auto figures = PriceProgram(*std::move(made), options_.pricing.chip, cost);
-    if (!figures) return Fail(std::move(figures.error()));
-    result_.bound_s = figures->step_time_s / static_cast<double>(devices);
-    return {};
+    return PriceProgram(*std::move(made), options_.pricing.chip, cost);
   }
 
   // The best, then the Pareto front of all that fit, then the next in time, of plans that differ;
@@ -164,29 +220,38 @@ class AutoSharding {
   // A plan's text and its figures, priced from the text as gshard-cost prices it.
   struct TextAndFigures {
     std::string text;
+    int64_t remat_limit_bytes = 0;  // that it was fitted to; 0: as it is
     ToldFigures figures;
   };
 
-  // `text`: of the plan before values are computed again, where they are to be. Reads nothing that
-  // changes: plans are told on several threads.
-  Expected<TextAndFigures> Tell(std::string text, bool remat) const {
+  // `text`: of the plan before values are computed again, where they are to be; nothing if that
+  // makes it no better. Reads nothing that changes: plans are told on several threads.
+  Expected<std::optional<TextAndFigures>> Tell(std::string text, bool remat,
+                                               const StepFigures& plain) const {
+    TextAndFigures told;
     if (remat) {
-      auto module = ParsePlan(text);
-      if (!module) return Fail(std::move(module.error()));
-      PassContext context;
-      FitOptions fit;
-      fit.limit_bytes = options_.limit_bytes;
-      fit.memory = MemoryOptionsOf(options_.pricing.chip);
-      fit.cleanup = CleanupOf(options_.pricing.chip);
-      if (auto done = FitToMemory(**module, context, fit); !done) return Fail(done.error());
-      text = PrintModule(**module);
+      const auto price = [&](const std::string& again) -> Expected<StepFigures> {
+        auto figures = FiguresOfText(again, options_);
+        if (!figures) return Fail(std::move(figures.error()));
+        StepFigures step = plain;
+        step.step_time_s = figures->plan.step_time_s;
+        step.peak_bytes = figures->plan.peak_bytes;
+        return step;
+      };
+      auto made = BestRecomputed(text, plain, {options_.limit_bytes, options_.pricing.chip, price});
+      if (!made) return Fail(std::move(made.error()));
+      if (!*made) return std::nullopt;
+      text = std::move((*made)->text);
+      told.remat_limit_bytes = (*made)->limit_bytes;
     }
     auto figures = FiguresOfText(text, options_);
     if (!figures) return Fail(std::move(figures.error()));
-    return TextAndFigures{std::move(text), std::move(*figures)};
+    told.text = std::move(text);
+    told.figures = *std::move(figures);
+    return told;
   }
 
-  // A plan to be told: as it is, or fitted to the limit.
+  // A plan to be told: as it is, or with values computed again.
   struct Chosen {
     const PricedPlan* plan;
     bool remat;
@@ -199,24 +264,25 @@ class AutoSharding {
       if (!module) return Fail(std::move(module.error()));
       texts.push_back(PrintModule(**module));
     }
-    std::vector<std::optional<Expected<TextAndFigures>>> told(chosen.size());
+    std::vector<std::optional<Expected<std::optional<TextAndFigures>>>> told(chosen.size());
     const auto tell = [&](size_t from_the_end, size_t) {  // what takes long first
       const size_t i = chosen.size() - 1 - from_the_end;
-      told[i] = Tell(std::move(texts[i]), chosen[i].remat);
+      told[i] = Tell(std::move(texts[i]), chosen[i].remat, chosen[i].plan->figures.step);
     };
     ParallelFor(chosen.size(), ThreadsOrCores(options_.pricing.threads), tell);
     for (size_t i = 0; i < chosen.size(); ++i) {
       if (!*told[i]) return Fail(std::move(told[i]->error()));
-      AddPlan(*chosen[i].plan, chosen[i].remat, *std::move(*told[i]));
+      if (**told[i]) AddPlan(*chosen[i].plan, **std::move(*told[i]));
     }
     return {};
   }
 
-  void AddPlan(const PricedPlan& plan, bool remat, TextAndFigures figures) {
+  void AddPlan(const PricedPlan& plan, TextAndFigures figures) {
+    const int64_t remat_limit = figures.remat_limit_bytes;
     AutoPlan told = std::move(figures.figures.plan);
     told.mesh = options_.mesh;
     told.zero = plan.plan.cuts_weight_updates;
-    told.remat = remat;
+    told.remat = remat_limit > 0;
     told.annotations = plan.annotations;
     told.rules = rules_->Of(pricer_->written(), plan.plan);
     told.command = prepared_.command;
@@ -224,9 +290,9 @@ class AutoSharding {
       told.command += " --shard " + ShellWord(rule.pattern + "=" + rule.spec);
     }
     if (told.zero) told.command += " | gshard-opt optimize - --passes weight-update-sharding";
-    if (remat) {
-      told.command += fmt::format(" | gshard-opt remat - --limit {} {}", options_.limit_bytes,
-                                  options_.chip_flag);
+    if (told.remat) {
+      told.command +=
+          fmt::format(" | gshard-opt remat - --limit {} {}", remat_limit, options_.chip_flag);
     }
     result_.overlap = std::move(figures.figures.overlap);
     texts_.push_back(std::move(figures.text));
@@ -250,29 +316,46 @@ class AutoSharding {
     result_.plans.push_back(std::move(written));
   }
 
-  // Of plans over the limit by less than as much again that are faster than the best that fits, the
-  // fastest that differ in time: rematerialization is tried on them.
-  std::vector<const PricedPlan*> FasterOver(const std::vector<PricedPlan>& plans) const {
-    if (options_.limit_bytes == 0) return {};
+  // Plans that rematerialization is tried on, which may make them fit, or faster: the best if it
+  // fits; of plans over the limit by less than as much again that are faster than the best that
+  // fits the fastest that differ in time; and where nothing fits, the smallest whatever they need.
+  std::vector<const PricedPlan*> ToRecompute(const std::vector<PricedPlan>& plans) const {
     std::vector<const PricedPlan*> over, chosen;
     const StepFigures& best = plans[0].figures.step;
+    const bool best_fits = Fits(best.peak_bytes);
+    if (best_fits) chosen.push_back(&plans[0]);
     for (const PricedPlan& plan : plans) {
       const StepFigures& step = plan.figures.step;
       const bool is_near = !Fits(step.peak_bytes) && step.peak_bytes < 2 * options_.limit_bytes;
-      const bool is_faster = !Fits(best.peak_bytes) || step.step_time_s < best.step_time_s;
+      const bool is_faster = !best_fits || step.step_time_s < best.step_time_s;
       if (is_near && is_faster && plan.figures.returns_state_alike) over.push_back(&plan);
     }
     std::stable_sort(over.begin(), over.end(), [](const PricedPlan* a, const PricedPlan* b) {
       return a->figures.step.step_time_s < b->figures.step.step_time_s;
     });
     double last = 0;
+    const size_t most = chosen.size() + kMaxRemats;
     for (const PricedPlan* plan : over) {
-      if (chosen.size() >= kMaxRemats) break;
+      if (chosen.size() >= most) break;
       if (plan->figures.step.step_time_s < last * (1 + kTellsApart)) continue;
       last = plan->figures.step.step_time_s;
       chosen.push_back(plan);
     }
+    if (!best_fits) AddSmallest(plans, chosen);
     return chosen;
+  }
+
+  // Adds plans of the smallest peak that differ, `plans` being in the order of their peaks.
+  static void AddSmallest(const std::vector<PricedPlan>& plans,
+                          std::vector<const PricedPlan*>& chosen) {
+    const size_t most = chosen.size() + kMaxRemats;
+    for (const PricedPlan& plan : plans) {
+      if (chosen.size() >= most) break;
+      const bool is_new = std::ranges::all_of(chosen, [&](const PricedPlan* other) {
+        return AreApart(plan.figures.step, other->figures.step);
+      });
+      if (is_new && plan.figures.returns_state_alike) chosen.push_back(&plan);
+    }
   }
 
   void Finish(const SearchResult& found) {
@@ -302,9 +385,9 @@ class AutoSharding {
     }
     MarkPareto(plans);
     result_.plans = std::move(plans);
-    result_.evaluations = pricer_->evaluations();
-    result_.refused = pricer_->refused();
-    result_.gap = result_.bound_s > 0 ? result_.plans[0].step_time_s / result_.bound_s - 1 : 0;
+    result_.evaluations = evaluations_before_ + pricer_->evaluations();
+    result_.refused = refused_before_ + pricer_->refused();
+    SetBound(result_);
     result_.searched = SearchedInWords(found);
   }
 
@@ -331,9 +414,10 @@ class AutoSharding {
                           HumanSeconds(found.modelled->by_model_s));
     }
     if (found.is_settled) {
-      text += fmt::format(
-          "; a plan within {:g} % of perfect scaling ended the search: none is faster by more",
-          100 * options_.within);
+      text += fmt::format("; a plan within {:g} % of perfect scaling {}", 100 * options_.within,
+                          result_.perfect_s < result_.one_device_s
+                              ? "without values computed again ended the search"
+                              : "ended the search: none is faster by more");
     }
     if (found.is_local_optimum && !found.is_exhaustive) {
       text += fmt::format("; none of the {} changes of one group makes the best plan better",
@@ -352,6 +436,8 @@ class AutoSharding {
   const PreparedProgram prepared_;
   std::unique_ptr<PlanPricer> pricer_;
   std::optional<PlanRules> rules_;
+  int64_t one_device_peak_ = 0;
+  int64_t evaluations_before_ = 0, refused_before_ = 0;  // of searches before the last one
   AutoResult result_;
   std::vector<std::string> texts_;  // of result_.plans
 };

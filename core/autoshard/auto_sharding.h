@@ -34,9 +34,10 @@ struct AutoOptions {
   Keep keep = Keep::kInputsAndOutputs;
   // Rules of the user, applied after `keep`; the spec "free" takes an annotation away.
   std::vector<AnnotationRule> rules;
-  bool zero = true;   // weight updates may be cut
-  bool remat = true;  // values may be computed again so that a plan fits
-  size_t top = 10;    // most plans to report
+  bool zero = true;                // weight updates may be cut
+  bool remat = true;               // values may be computed again so that a plan fits or is faster
+  bool seeks_least_memory = true;  // where no plan fits, a search for the smallest follows
+  size_t top = 10;                 // most plans to report
   // The fastest plan of tensor parallelism that was priced is told, too, if it is not the best.
   bool tells_tensor_parallel = false;
   // The next five are read by ShardOverDevices only.
@@ -81,11 +82,15 @@ struct AutoResult {
   std::string module, chip, overlap;
   int64_t devices = 0, limit_bytes = 0;
   int64_t evaluations = 0, refused = 0;  // plans priced; those of them that cannot be partitioned
-  double bound_s = 0;                    // time of the step on one device / number of devices
-  double gap = 0;                        // time of the best plan / bound_s - 1
-  std::string searched;                  // in words
-  std::vector<AutoPlan> plans;           // best first, then those that do not fit
-  std::vector<std::string> texts;        // HLO of `plans`; of ShardOverDevices of the first alone
+  double one_device_s = 0;               // time of the step on one device / number of devices
+  // The same of the faster one of that step and of its best with values computed again, if these
+  // are allowed.
+  double perfect_s = 0;
+  double bound_s = 0;              // perfect_s; the time of the fastest plan told, if that is less
+  double gap = 0;                  // time of the best plan / bound_s - 1
+  std::string searched;            // in words
+  std::vector<AutoPlan> plans;     // best first, then those that do not fit
+  std::vector<std::string> texts;  // HLO of `plans`; of ShardOverDevices of the first alone
   // The program as the user annotated it, if that is for this mesh. Among `plans` only if the first
   // is no better.
   std::optional<AutoPlan> written;

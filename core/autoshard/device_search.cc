@@ -75,7 +75,7 @@ class DeviceSearch {
     all.plans.resize(std::min(all.plans.size(), options_.top));
     all.evaluations = evaluations_ + pipelines.tried;
     all.refused = refused_ + pipelines.refused;
-    all.gap = all.bound_s > 0 ? all.plans[0].step_time_s / all.bound_s - 1 : 0;
+    SetBound(all);
     all.searched = fmt::format("{} meshes of one to three axes; of the best, {}: {}", looked,
                                best_mesh, all.searched);
     if (pipelines.tried > 0) {
@@ -86,15 +86,17 @@ class DeviceSearch {
   }
 
  private:
-  Expected<AutoResult> Search(const std::vector<MeshAxis>& mesh, int64_t evaluations) const {
+  Expected<AutoResult> Search(const std::vector<MeshAxis>& mesh, int64_t evaluations,
+                              bool is_first_look) const {
     AutoOptions one = options_;
     one.mesh = mesh;
     one.evaluations = evaluations;
+    one.seeks_least_memory = !is_first_look;
     return ShardAutomatically(module_.Clone(), input_, one);
   }
 
   void Look(const std::vector<MeshAxis>& mesh) {
-    Expected<AutoResult> result = Search(mesh, std::min(kFirstLook, options_.evaluations));
+    Expected<AutoResult> result = Search(mesh, std::min(kFirstLook, options_.evaluations), true);
     if (!result) {
       if (!first_error_) first_error_ = std::move(result.error());
       return;
@@ -109,7 +111,7 @@ class DeviceSearch {
     for (size_t i = 0; i < std::min(kFinalists, results_.size()); ++i) {
       if (left <= kFirstLook) break;
       const std::vector<MeshAxis> mesh = results_[i].plans.front().mesh;
-      Expected<AutoResult> more = Search(mesh, left);
+      Expected<AutoResult> more = Search(mesh, left, false);
       if (!more) continue;
       evaluations_ += more->evaluations;
       refused_ += more->refused;
@@ -168,6 +170,7 @@ class DeviceSearch {
     one.evaluations = std::min(kStageLook, options_.evaluations);
     one.limit_bytes = limit_bytes;
     one.remat = false;
+    one.seeks_least_memory = false;
     one.top = 2;
     one.tells_tensor_parallel = true;
     Expected<AutoResult> found = ShardAutomatically(module_.Clone(), input_, one);
@@ -225,7 +228,7 @@ class DeviceSearch {
       if (!MayHaveStages(stages)) continue;
       if (stages < devices_) {
         AddProgramsOfStages(stages, programs);
-      } else if (auto one = ProgramOfOneDevice(all.bound_s * static_cast<double>(devices_))) {
+      } else if (auto one = ProgramOfOneDevice(all.one_device_s * static_cast<double>(devices_))) {
         programs.push_back(std::move(*one));
       }
     }

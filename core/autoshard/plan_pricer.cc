@@ -153,6 +153,11 @@ std::optional<PlanFigures> PlanPricer::PriceOne(const Plan& plan, Reading& readi
   return *figures;
 }
 
+void PlanPricer::StartOver() {
+  known_.clear();
+  refused_ = 0;
+}
+
 size_t PlanPricer::MostAhead() const { return 2 * readings_.size(); }
 
 std::vector<std::optional<PlanFigures>> PlanPricer::Price(std::span<const Plan> plans,

@@ -57,6 +57,9 @@ class PlanPricer {
   // Number of different programs of one device that these plans were, and that the threads priced
   // ahead.
   int64_t programs() const { return by_shardings_.size(); }
+  // Forgets which plans were tried, but not what their programs cost: a search that follows is the
+  // same as if it were the first.
+  void StartOver();
   bool Knows(const Plan& plan) const { return known_.contains(KeyOf(plan)); }
 
   // The program that a plan makes of `module`, before propagation: annotated, updates cut.

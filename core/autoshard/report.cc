@@ -91,8 +91,10 @@ std::string AutoSummary(const AutoResult& result) {
   text += fmt::format(": {} a step, {} a device{}\n", HumanSeconds(best.step_time_s),
                       HumanBytes(static_cast<double>(best.peak_bytes)),
                       best.fits ? "" : ", which does NOT fit");
-  text += fmt::format("perfect scaling of one device's step: {}; the plan is {:.1f} % above it\n",
-                      HumanSeconds(result.bound_s), 100 * result.gap);
+  text += fmt::format(
+      "perfect scaling of one device's step: {}; the plan {}\n", HumanSeconds(result.perfect_s),
+      best.step_time_s < result.perfect_s ? "takes no longer"
+                                          : fmt::format("is {:.1f} % above it", 100 * result.gap));
   text += fmt::format(
       "{} plans priced{}: {}{}\n\n", result.evaluations,
       result.refused > 0 ? fmt::format(" ({} cannot be partitioned)", result.refused) : "",

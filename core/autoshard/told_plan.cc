@@ -75,6 +75,14 @@ bool ComesFirst(const AutoPlan& a, const AutoPlan& b) {
   return a.fits ? a.step_time_s < b.step_time_s : a.peak_bytes < b.peak_bytes;
 }
 
+void SetBound(AutoResult& result) {
+  result.bound_s = result.perfect_s;
+  for (const AutoPlan& plan : result.plans) {
+    result.bound_s = std::min(result.bound_s, plan.step_time_s);
+  }
+  result.gap = result.bound_s > 0 ? result.plans[0].step_time_s / result.bound_s - 1 : 0;
+}
+
 void MarkPareto(std::vector<AutoPlan>& plans) {
   for (AutoPlan& plan : plans) {
     plan.pareto = std::ranges::none_of(plans, [&](const AutoPlan& other) {

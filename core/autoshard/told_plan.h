@@ -38,6 +38,9 @@ bool AreApart(const Figures& a, const Figures& b) {
          apart(static_cast<double>(a.peak_bytes), static_cast<double>(b.peak_bytes));
 }
 
+// Sets `bound_s` and `gap` by `perfect_s` and the plans.
+void SetBound(AutoResult& result);
+
 // Sets `pareto` of plans of which no other is better in time or peak memory and no worse in both.
 void MarkPareto(std::vector<AutoPlan>& plans);
 

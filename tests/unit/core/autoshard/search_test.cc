@@ -13,6 +13,7 @@
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "tests/unit/random.h"
+#include "tests/unit/source_file.h"
 
 namespace gshard::autoshard {
 namespace {
@@ -208,6 +209,25 @@ TEST_CASE("the text of the best plan has the figures that are told", "[autoshard
     CHECK(best.step_time_s >= result.bound_s);
     for (const AutoPlan& plan : result.plans) CHECK(plan.step_time_s >= best.step_time_s * .999);
   }
+}
+
+TEST_CASE("the smallest peak that is told is found where it is the limit", "[autoshard]") {
+  AutoOptions options;
+  options.mesh = {{"data", 2}, {"model", 4}};
+  options.keep = Keep::kNone;
+  options.pricing.chip = *BuiltInChip("tpu-v3");
+  options.evaluations = 150;
+  const auto best = [&] {
+    auto module = *ParseModule(*SourceText::Open(SourceFile("samples/transformer_train.hlo")));
+    auto result = ShardAutomatically(std::move(module), "t.hlo", options);
+    REQUIRE(result);
+    return std::move(result->plans.front());
+  };
+  options.limit_bytes = 8'000'000;
+  const AutoPlan smallest = best();
+  REQUIRE(!smallest.fits);
+  options.limit_bytes = smallest.peak_bytes;
+  CHECK(best().fits);
 }
 
 TEST_CASE("a batch is found through operations that propagation gives no sharding", "[autoshard]") {
