@@ -141,6 +141,13 @@ int RunAuto(const AutoFlags& flags) {
   if (flags.mesh.empty() == (flags.devices == 0)) {
     throw FlagError("--mesh", "either it or --devices is required");
   }
+  if (flags.devices == 0) {
+    for (const auto& [flag, value] :
+         {std::pair("--stages", &flags.stages), std::pair("--microbatches", &flags.microbatches),
+          std::pair("--schedule", &flags.schedules)}) {
+      if (!value->empty()) throw FlagError(flag, "it goes with --devices");
+    }
+  }
   autoshard::AutoOptions options = AutoOptionsOf(flags, *std::move(chip));
   KnownMaskedShares masked_shares;
   options.pricing.cost.masked_shares = &masked_shares;
@@ -163,6 +170,8 @@ int RunAuto(const AutoFlags& flags) {
       "gshard-opt: no plan fits {}: the smallest peak found is {} a device, the largest part "
       "of it {}\n",
       HumanBytes(limit), HumanBytes(peak), best.largest_at_peak);
+  const std::string kept = autoshard::KeptAnnotationsText(*result);
+  if (!kept.empty()) fmt::print(stderr, "  hint: {}\n", kept);
   return kExitCheckFailed;
 }
 

@@ -88,6 +88,8 @@ class AutoSharding {
     result_.module = pricer_->module().name();
     result_.chip = options_.pricing.chip.name;
     result_.limit_bytes = options_.limit_bytes;
+    result_.kept_annotations = prepared_.kept_annotations;
+    result_.keeps = options_.keep;
     std::vector<Chosen> chosen;
     for (const PricedPlan* plan : Choose(*found)) chosen.push_back({plan, false});
     if (options_.remat) {

@@ -94,6 +94,9 @@ struct AutoResult {
   // The program as the user annotated it, if that is for this mesh. Among `plans` only if the first
   // is no better.
   std::optional<AutoPlan> written;
+  // Of the user, of values that no plan could cut otherwise; `keeps`: which were to stay.
+  int64_t kept_annotations = 0;
+  Keep keeps = Keep::kInputsAndOutputs;
   // Attention is spelled out, and flash kernels are counted for it.
   bool counts_flash_kernels = false;
 };

@@ -23,14 +23,6 @@ Expected<void> CheckWhole(const Module& module) {
                         "give the text that was partitioned"));
 }
 
-bool HasSharding(const Module& module) {
-  return std::ranges::any_of(module.computations(), [](const Computation* computation) {
-    return std::ranges::any_of(computation->instructions(), [](const Instruction* x) {
-      return x->sharding() != nullptr && !IsDoneByFirstDevice(*x);
-    });
-  });
-}
-
 // Takes the program's annotations to `mesh`; false, and it is to be thrown away, if they are for
 // one with other axes.
 Expected<bool> TakeToMesh(Module& module, const std::vector<MeshAxis>& mesh) {
@@ -43,6 +35,18 @@ Expected<bool> TakeToMesh(Module& module, const std::vector<MeshAxis>& mesh) {
   }
   if (auto done = Annotate(module, {.mesh = mesh, .rules = {}}); !done) return Fail(done.error());
   return true;
+}
+
+// What the user annotated, and how.
+std::vector<std::pair<const Instruction*, const Sharding*>> AnnotationsOf(const Module& module) {
+  std::vector<std::pair<const Instruction*, const Sharding*>> annotations;
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (x->sharding() == nullptr || IsDoneByFirstDevice(*x)) continue;
+      annotations.emplace_back(x, x->sharding());
+    }
+  }
+  return annotations;
 }
 
 Expected<std::string> TextOf(Module& module) {
@@ -63,7 +67,7 @@ Expected<PreparedProgram> Prepare(std::unique_ptr<Module> module, const std::str
   if (auto imported = ImportShardyShardings(*module); !imported) return Fail(imported.error());
   if (auto whole = CheckWhole(*module); !whole) return Fail(std::move(whole.error()));
   PreparedProgram prepared;
-  if (HasSharding(*module)) {
+  if (!AnnotationsOf(*module).empty()) {
     std::unique_ptr<Module> written = module->Clone();
     Expected<bool> done = TakeToMesh(*written, options.mesh);
     if (!done) return Fail(std::move(done.error()));
@@ -103,8 +107,11 @@ Expected<PreparedProgram> Prepare(std::unique_ptr<Module> module, const std::str
         "--keep none takes them away, or name the mesh's own axes"));
   }
   if (auto inlined = InlineCalls(*module); !inlined) return Fail(std::move(inlined.error()));
+  const auto kept = AnnotationsOf(*module);
   auto annotated = Annotate(*module, {.mesh = options.mesh, .rules = options.rules});
   if (!annotated) return Fail(std::move(annotated.error()));
+  prepared.kept_annotations = std::ranges::count_if(
+      kept, [](const auto& one) { return one.first->sharding() == one.second; });
   prepared.command =
       fmt::format("gshard-opt optimize {} --passes {} | gshard-opt annotate - --mesh {}",
                   ShellWord(input), passes, MeshText(options.mesh));
@@ -121,11 +128,11 @@ Expected<PreparedProgram> PrepareForOneDevice(std::unique_ptr<Module> module,
   if (auto imported = ImportShardyShardings(*module); !imported) return Fail(imported.error());
   if (auto whole = CheckWhole(*module); !whole) return Fail(std::move(whole.error()));
   std::string passes = "inline-calls";
-  if (HasSharding(*module)) {
+  if (!AnnotationsOf(*module).empty()) {
     const bool all = options.keep == Keep::kNone;
     StripShardings(*module, all ? StrippedShardings::kAll : StrippedShardings::kInner);
     passes = all ? "strip-shardings,inline-calls" : "strip-inner-shardings,inline-calls";
-    if (options.keep == Keep::kAll || HasSharding(*module)) {
+    if (options.keep == Keep::kAll || !AnnotationsOf(*module).empty()) {
       return Fail(MakeError("E-AUTO-003", "annotations that stay are for more than one device",
                             "--keep none takes them away"));
     }

@@ -14,7 +14,8 @@ struct PreparedProgram {
   std::string text;     // with what stays, as HLO
   std::string written;  // with all annotations of the user; empty: nothing else, or another mesh
   std::string command;  // a shell pipeline from the user's file to `text`
-  std::string written_command;  // the same to `written`; empty where that is moved to other axes
+  std::string written_command;   // the same to `written`; empty where that is moved to other axes
+  int64_t kept_annotations = 0;  // of the user that `text` has as they were, without rules' own
 };
 
 // Errors: as ShardAutomatically.

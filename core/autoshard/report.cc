@@ -82,6 +82,16 @@ std::string WrittenText(const AutoPlan& plan) {
 
 }  // namespace
 
+std::string KeptAnnotationsText(const AutoResult& result) {
+  if (result.plans.front().fits || result.kept_annotations == 0) return "";
+  const bool is_one = result.kept_annotations == 1;
+  return fmt::format(
+      "{} annotation{}{} {} kept as IN has {}: --keep none frees all of them, --free PATTERN some",
+      result.kept_annotations, is_one ? "" : "s",
+      result.keeps == Keep::kAll ? "" : " of inputs and outputs", is_one ? "is" : "are",
+      is_one ? "it" : "them");
+}
+
 std::string AutoSummary(const AutoResult& result) {
   const AutoPlan& best = result.plans.front();
   std::string text = fmt::format("{} on {} {}", result.module, result.devices, result.chip);
@@ -105,6 +115,7 @@ std::string AutoSummary(const AutoResult& result) {
           : "");
   text += TableOfPlans(result);
   text += "* no other of these is better in both time and memory\n";
+  if (const std::string kept = KeptAnnotationsText(result); !kept.empty()) text += kept + "\n";
   if (result.written) text += WrittenText(*result.written);
   if (best.is_written) {
     text += "\nthe first is the program with the annotations it came with\n";
@@ -158,6 +169,7 @@ Json JsonOf(const AutoResult& result) {
           {"bound_s", result.bound_s},
           {"gap", result.gap},
           {"searched", result.searched},
+          {"kept_annotations", result.kept_annotations},
           {"counts_flash_kernels", result.counts_flash_kernels},
           {"written", result.written ? JsonOf(*result.written) : Json()},
           {"plans", std::move(plans)}};

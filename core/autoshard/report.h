@@ -15,6 +15,10 @@ std::string AutoAsJson(const AutoResult& result);  // gshard.auto/1
 // One HTML file that needs nothing else: a plot of the plans, their annotations and commands.
 std::string AutoAsPage(const AutoResult& result);
 
+// Where no plan fits and annotations of the user were kept: that they were, and how to free them;
+// else empty. One line without its end.
+std::string KeptAnnotationsText(const AutoResult& result);
+
 // A file of rules for `gshard-opt annotate --rules`.
 std::string RulesFile(const AutoResult& result, const AutoPlan& plan);
 
