@@ -7,8 +7,8 @@
 //   2. The reference, which is the unpartitioned program, runs by itself, unless 1 has what it
 //      would compute. The partitioned program runs, unless 1 has run it; results are written.
 //   3. VerifyOutputs (verify/verify.h): outputs are compared, which sets VerifyResult::ok.
-//   4. VerifyNamedValues: operations are checked, if 1 has not done so and outputs differ or the
-//      user asks for it.
+//   4. VerifyNamedValues, if outputs differ or the user asks for it: DecideVerdict
+//      (verify/verdict.h). It checks operations unless 1 has.
 //   5. VerifyWidened (widened_runs.h), if outputs still differ and no operation is known to be
 //      wrong: both programs run in f64.
 // 4 and 5 may change VerifyResult::ok. Where random integers index something, 1 to 5 repeat with

@@ -27,8 +27,8 @@ struct JudgedStep {
 // and checks every array that the program computes against what the reference makes of the same
 // operands. Only if the user wants every array compared (EmulateOptions::verify_instructions).
 //
-// Returns nothing, and a later stage checks instead, where the execution has another purpose (time
-// alone, trace, dumps, NaN, ranks), where it is not known by name what to compare with, where the
+// Returns nothing, and a later stage checks instead, with --repeat, --trace, dumps, a check for NaN
+// or several ranks, where it is not known by name what to compare with, where the
 // user gives the reference, where the program has feeds or conditionals, where memory is limited or
 // too small, and where an operation is wrong: to say what is wrong takes other runs. Errors: of
 // planning and running, E-RUN-STOPPED among them.

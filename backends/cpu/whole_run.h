@@ -13,8 +13,8 @@
 namespace gshard::cpu {
 
 // Runs the whole graph once, on one device (its manual regions on all), and returns its results, as
-// many as the user's program has. Meant for before the mesh touches its memory, so that peaks do
-// not add up. Errors: of planning and running, E-RUN-STOPPED among them; E-RUN-VERIFY if the
+// many as the user's program has. Call it before the mesh runs, so that the peaks do not add
+// up. Errors: of planning and running, E-RUN-STOPPED among them; E-RUN-VERIFY if the
 // results of the mesh cannot be put together to these.
 Expected<std::vector<OutputArray>> RunWholeGraph(const PreparedRun& prepared,
                                                  const EmulateOptions& options);

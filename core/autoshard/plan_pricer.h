@@ -54,8 +54,8 @@ class PlanPricer {
   // Number of different plans tried so far; number of those that cannot be partitioned.
   int64_t evaluations() const { return static_cast<int64_t>(known_.size()); }
   int64_t refused() const { return refused_; }
-  // Number of different programs of one device that these plans were, and that the threads priced
-  // ahead.
+  // Number of different programs of one device priced so far, for plans that were asked for or
+  // priced ahead.
   int64_t programs() const { return by_shardings_.size(); }
   // Forgets which plans were tried, but not what their programs cost: a search that follows is the
   // same as if it were the first.

@@ -4,10 +4,10 @@
 // Where there are few plans all are priced. Else plans by names first (seeds.h) and those that
 // elimination finds by a model of its own (plan_model.h), then from the best of them one group at a
 // time changed for the better, the fastest brought down to the limit, then pairs of groups and
-// three that touch; at the end annotations that change nothing go. Every plan is propagated,
-// partitioned and priced in full. A round is a fixed list of plans and its best is taken when all
-// are priced: the answer does not depend on the number of threads, and limits count evaluations,
-// not seconds.
+// three that touch; at the end annotations that change nothing go. Every plan is propagated;
+// each different program that comes of it is partitioned and priced in full. A round is a fixed
+// list of plans and its best is taken when all are priced: the answer does not depend on the number
+// of threads, and limits count evaluations, not seconds.
 #ifndef GSHARD_CORE_AUTOSHARD_SEARCH_H_
 #define GSHARD_CORE_AUTOSHARD_SEARCH_H_
 

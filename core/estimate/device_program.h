@@ -43,7 +43,8 @@ struct DeviceProgramOptions {
   bool as_xla = false;    // partition as XLA decides (PartitionPolicies::AsXla)
   bool weight_update_sharding = false;
   bool windowed_einsum = false;  // every gather and scatter of a dot, however small
-  // The program is a copy of this one's, as PerDeviceOptions::ready tells; may be null.
+  // If set, the module is a copy of ready->module(), and the passes before propagation are skipped
+  // (PerDeviceOptions::ready); may be null.
   const ReadyModule* ready = nullptr;
   PropagationOptions propagation;
   ExplainRecorder* recorder = nullptr;  // learns the causes of collectives; may be null

@@ -1,6 +1,7 @@
 // Dot-like contractions: which dims of the operands and the result belong together. Dots have one
-// by their attributes; convolutions have one where their windows are trivial. An operation that has
-// one is propagated by DotLikeForward and DotLikeBackward (core/propagation/rules.h) as it stands.
+// by their attributes; convolutions have one where their windows are trivial. Opcodes whose row in
+// rule_table.cc names DotLikeForward and DotLikeBackward (core/propagation/rules.h) are propagated
+// by it; ComparesOperands (engine.cc) must name them, too.
 #ifndef GSHARD_CORE_PROPAGATION_DOT_DIMS_H_
 #define GSHARD_CORE_PROPAGATION_DOT_DIMS_H_
 

@@ -493,7 +493,7 @@ void Engine::OfferFromUsers(Instruction* x) {
     const Sharding* s = of(user);
     if (s == nullptr || !LevelAllowsBackward(user)) continue;
     if (s == of(x) && Has(user, kAlikeBackward)) continue;
-    if (rules_.Partitioned(user) == nullptr) continue;
+    if (rules_.NotMaximal(user) == nullptr) continue;
     if (user->opcode() == Opcode::kGetTupleElement && of(x) != nullptr) {
       LeafRange range =
           LeavesOfElement(x->shape(), user->attributes<GetTupleElementAttributes>().index);
@@ -567,7 +567,7 @@ void Engine::FindConflicts(PropagationFindings& findings) {
       }
     }
     for (const Instruction* user : users_.of(x)) {
-      const Sharding* s = rules_.Partitioned(user);
+      const Sharding* s = rules_.NotMaximal(user);
       if (s != nullptr) check(RuleFor(user->opcode()).backward(rules_, *user, s, *x), user, true);
     }
   }

@@ -117,8 +117,8 @@ Roles RolesOf(const Instruction& x) {
   return r;
 }
 
-std::vector<IndexedDims::Parallel> ImplicitDims(const Roles& r, const IndexedDims& dims,
-                                                const ComputationMap& computations) {
+std::vector<GatherDims::Parallel> ImplicitDims(const Roles& r, const GatherDims& dims,
+                                               const ComputationMap& computations) {
   const Instruction* indices = r.indices;
   while (indices->opcode() == Opcode::kCopy) indices = indices->operand(0);
   // One entry per index component: the dim it is an iota along, or -1.
@@ -136,11 +136,11 @@ std::vector<IndexedDims::Parallel> ImplicitDims(const Roles& r, const IndexedDim
   } else {
     examine(indices);
   }
-  std::vector<IndexedDims::Parallel> pairs;
+  std::vector<GatherDims::Parallel> pairs;
   for (size_t k = 0; k < component_dim.size() && k < r.start_index_map.size(); ++k) {
     int64_t d = component_dim[k];
     if (d < 0) continue;
-    for (const IndexedDims::Parallel& p : pairs) {
+    for (const GatherDims::Parallel& p : pairs) {
       if (p.indices == d) return {};
     }
     int64_t operand_dim = r.start_index_map[k];
@@ -156,29 +156,29 @@ std::vector<IndexedDims::Parallel> ImplicitDims(const Roles& r, const IndexedDim
   return pairs;
 }
 
-std::vector<int64_t> Collect(const std::vector<IndexedDims::Parallel>& dims,
-                             int64_t IndexedDims::Parallel::*side) {
+std::vector<int64_t> Collect(const std::vector<GatherDims::Parallel>& dims,
+                             int64_t GatherDims::Parallel::*side) {
   std::vector<int64_t> list;
-  for (const IndexedDims::Parallel& p : dims) list.push_back(p.*side);
+  for (const GatherDims::Parallel& p : dims) list.push_back(p.*side);
   return list;
 }
 
 }  // namespace
 
-std::vector<int64_t> IndexedDims::Operand(bool implicit) const {
+std::vector<int64_t> GatherDims::Operand(bool implicit) const {
   return Collect(implicit ? implicit_dims : explicit_dims, &Parallel::operand);
 }
-std::vector<int64_t> IndexedDims::Indices(bool implicit) const {
+std::vector<int64_t> GatherDims::Indices(bool implicit) const {
   return Collect(implicit ? implicit_dims : explicit_dims, &Parallel::indices);
 }
-std::vector<int64_t> IndexedDims::Result(bool implicit) const {
+std::vector<int64_t> GatherDims::Result(bool implicit) const {
   return Collect(implicit ? implicit_dims : explicit_dims, &Parallel::result);
 }
 
-const IndexedDims& ParallelDimsCache::Of(const Instruction& x, const ComputationMap& computations) {
+const GatherDims& ParallelDimsCache::Of(const Instruction& x, const ComputationMap& computations) {
   auto [it, fresh] = cache_.try_emplace(&x);
   if (!fresh) return it->second;
-  IndexedDims& dims = it->second;
+  GatherDims& dims = it->second;
   Roles r = RolesOf(x);
   for (int64_t d = 0; d < r.indices->shape()->rank(); ++d) {
     if (d != r.index_vector_dim) dims.indices_batch.push_back(d);

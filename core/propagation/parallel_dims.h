@@ -16,7 +16,7 @@ namespace gshard {
 
 // Gather and scatter seen alike. `result` is the gather's result or a scatter's updates, `operand`
 // what is read or written.
-struct IndexedDims {
+struct GatherDims {
   struct Parallel {
     int64_t operand = 0, indices = 0, result = 0;
   };
@@ -34,10 +34,10 @@ struct IndexedDims {
 // The graph decides these once and for all, so they are computed once per gather or scatter.
 class ParallelDimsCache {
  public:
-  const IndexedDims& Of(const Instruction& gather_or_scatter, const ComputationMap& computations);
+  const GatherDims& Of(const Instruction& gather_or_scatter, const ComputationMap& computations);
 
  private:
-  std::unordered_map<const Instruction*, IndexedDims> cache_;
+  std::unordered_map<const Instruction*, GatherDims> cache_;
 };
 
 }  // namespace gshard

@@ -35,7 +35,7 @@ const Instruction* MostSpecificOperand(const PropagationContext& c, const Instru
   const Instruction* best = nullptr;
   const Sharding* best_sharding = nullptr;
   for (const Instruction* operand : x.operands()) {
-    const Sharding* s = c.Partitioned(operand);
+    const Sharding* s = c.NotMaximal(operand);
     if (s == nullptr || s == best_sharding) continue;
     if (best == nullptr || IsMoreSpecific(s, best_sharding)) {
       best = operand;
@@ -50,7 +50,7 @@ void MostSpecificForward(const PropagationContext& c, const Instruction& x, Offe
 }
 
 void FirstOperandForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
-  if (x.operand_count() > 0) offers.Add(c.Partitioned(x.operand(0)), x.operand(0), true);
+  if (x.operand_count() > 0) offers.Add(c.NotMaximal(x.operand(0)), x.operand(0), true);
 }
 
 int64_t OperandIndex(const Instruction& user, const Instruction& x) {

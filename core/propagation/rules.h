@@ -38,9 +38,8 @@ class PropagationContext {
   DerivedShardings& derive() const { return *derive_; }
   // Canonical sharding of `x` now, or null.
   const Sharding* of(const Instruction* x) const { return (*shardings_)[x->id()]; }
-  // Returns the sharding of `x` unless it is on a single device (maximal), else null. A replicated
-  // one is returned, too; any tiled one is more specific (IsMoreSpecific).
-  const Sharding* Partitioned(const Instruction* x) const {
+  // The sharding of `x`, tiled or replicated; null if it has none or is on a single device.
+  const Sharding* NotMaximal(const Instruction* x) const {
     const Sharding* s = of(x);
     if (s == nullptr || (s->IsTuple() ? IsAll(s, ShardingKind::kMaximal) : s->IsMaximal())) {
       return nullptr;
@@ -158,8 +157,8 @@ int64_t OperandIndex(const Instruction& user, const Instruction& x);
 // The element of a tuple-shaped user's sharding (or the sharding itself for an array result).
 const Sharding* ResultElement(const Instruction& user, const Sharding* s, int64_t index);
 
-// True for operations that take part from level 0 on: elementwise ones, and constants, random
-// numbers and others that count as such.
+// True for elementwise operations, and constants, random numbers and others that count as such. One
+// reason to take part in propagation from level 0 on; SetLevels (engine.cc) has the others.
 bool CountsAsElementwise(const Instruction& x);
 
 // --- one block per file of core/propagation/ops
@@ -200,6 +199,8 @@ const Sharding* DynamicUpdateSliceBackward(const PropagationContext& c, const In
 // chain of single users would ask of the result. The offer that this one refines comes first if it
 // refines only one of the two; otherwise the offer of the operand with more bytes.
 void DotLikeForward(const PropagationContext& c, const Instruction& x, Offers& offers);
+// Maps the user's sharding to the operand, whose contracting dims are whole; if the other operand
+// is sharded, merges in what its batch and contracting dims induce.
 const Sharding* DotLikeBackward(const PropagationContext& c, const Instruction& user,
                                 const Sharding* s, const Instruction& x);
 void ConvolutionForward(const PropagationContext& c, const Instruction& x, Offers& offers);

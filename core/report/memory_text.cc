@@ -23,10 +23,10 @@ std::string LeafName(const LiveBuffer& row) {
 
 // "f32[512,2048] of f32[4096,2048] [data, _], replicated though model was free".
 std::string TensorText(const LiveBuffer& row) {
-  constexpr double kWorthTelling = 1.1;
+  constexpr double kPaddingWorthTelling = 1.1;
   std::string text = ToString(row.shape, false);
   const double padding = static_cast<double>(row.bytes) / static_cast<double>(DenseBytes(row));
-  if (row.shape->IsArray() && padding >= kWorthTelling)
+  if (row.shape->IsArray() && padding >= kPaddingWorthTelling)
     text += fmt::format(" padded {:.1f}x", padding);
   if (row.global_shape == nullptr) return text;
   if (row.global_shape->bare() != row.shape->bare())

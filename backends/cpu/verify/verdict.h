@@ -1,5 +1,6 @@
 // From compared outputs to the verdict: first whether each operation is right by itself, then what
-// differences of outputs mean. One stage of --verify (backends/cpu/emulate.h has their order).
+// differences of outputs mean. Called by VerifyNamedValues, number 4 of the stages of --verify in
+// backends/cpu/emulate.h.
 #ifndef GSHARD_BACKENDS_CPU_VERIFY_VERDICT_H_
 #define GSHARD_BACKENDS_CPU_VERIFY_VERDICT_H_
 

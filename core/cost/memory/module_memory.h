@@ -25,7 +25,7 @@ class ModuleMemory {
     return computations_.at(computation);
   }
   int64_t OutputBytes() const;  // of the entry: without those in memory of arguments
-  // Of the entry's peak and what lies in fragments of memory that are too small beside it.
+  // The entry's peak and fragmentation_bytes().
   int64_t PeakBytes() const { return entry().liveness.peak_bytes + fragmentation_bytes_; }
   // Of a TPU: the memory at the peak that is in pieces too small for the value placed highest.
   int64_t fragmentation_bytes() const { return fragmentation_bytes_; }

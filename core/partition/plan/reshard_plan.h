@@ -1,5 +1,6 @@
 // From one layout of a value to another by the cheapest sequence of collectives (GSPMD paper,
-// section 4.5, as one shortest-path search; docs/partitioning.md, "Resharding").
+// section 4.5, by shortest-path search; where that is not enough see Plan;
+// docs/partitioning.md, "Resharding").
 //
 // A state is, per dim, the ordered list of mesh sub-axes that cut it plus the tile size, and the
 // set of sub-axes that still hold partial values. Moves: slice, all-gather, all-to-all, permute,
@@ -97,8 +98,9 @@ class ReshardPlanner {
   // layouts are tiled, have the same manual sub-axes and cut a value of `shape`'s dims and element
   // type; maximal layouts are the caller's to make whole first (PartitionScope::Reshard). Where the
   // two have different device orders, or sub-axes without a common refinement, one
-  // collective-permute of whole tiles stands first, or last but for kPartial, and the other steps
-  // are searched. Never fails for such layouts. The reference is valid as long as the planner.
+  // collective-permute of whole tiles is the first step or the last one (before a kPartial, if
+  // there is one), whichever costs less, and the other steps are searched. Never fails for such
+  // layouts. The reference is valid as long as the planner.
   const ReshardPlan& Plan(const Shape* shape, const MeshLayout* from, const MeshLayout* to);
   int64_t plans_made() const;
 

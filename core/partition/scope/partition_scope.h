@@ -135,11 +135,12 @@ class PartitionScope {
   void TakeName(Instruction* local, const Instruction* source);
 
   // --- resharding. Both layouts of a reshard belong to the same manual region.
-  // The value of an array in a layout; cached.
+  // Brings the value of an array to a layout, once: by the cheapest plan from where it is at hand
+  // or will be needed, or by computing it again where that costs less.
   Instruction* Reshard(PartitionedValue* value, const MeshLayout* layout,
                        const ReshardCause& cause);
-  // Cost of doing so, in units of one byte received by a device (ReshardPlan::cost); 0 if the value
-  // is there already.
+  // Cost of the plan alone, in units of one byte received by a device (ReshardPlan::cost): 0 if the
+  // value is there already or is made anew; Reshard may compute it again for less.
   double ReshardCost(const PartitionedValue& value, const MeshLayout* layout);
   // Adds the layouts in which a value is at hand or will be needed; if a Rematerializer makes it,
   // those in which it can be made from what is at hand.

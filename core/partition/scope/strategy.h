@@ -61,7 +61,7 @@ struct Strategy {
   std::vector<const MeshLayout*> operands;
   std::vector<const MeshLayout*> results;  // partial along summed sub-axes
   std::vector<AxisList> cut;               // per label
-  double cost = 0;
+  double cost = 0;  // in units of one byte received by a device, as ReshardPlan::cost
   // Results are cut by sub-axes that nobody has there, to be moved where they are wanted
   // afterwards.
   bool cuts_freely = false;

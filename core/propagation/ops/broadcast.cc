@@ -4,7 +4,7 @@
 namespace gshard {
 void BroadcastForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   const Instruction* operand = x.operand(0);
-  const Sharding* s = c.Partitioned(operand);
+  const Sharding* s = c.NotMaximal(operand);
   if (s == nullptr || s->IsReplicated()) return;
   // Operand dim i becomes result dim dimensions[i]; the order of dims may change.
   offers.Add(

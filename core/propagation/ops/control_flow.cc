@@ -7,7 +7,7 @@ namespace gshard {
 
 void WhileForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   const Instruction* init = x.operand(0);
-  const Sharding* s = c.Partitioned(init);
+  const Sharding* s = c.NotMaximal(init);
   if (s == nullptr) return;
   if (const Sharding* current = c.of(&x)) {
     if (const Sharding* merged = MergeIntoOffer(c.derive(), current, s, c.may_combine())) {

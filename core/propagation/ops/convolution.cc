@@ -42,7 +42,7 @@ void ConvolutionForward(const PropagationContext& c, const Instruction& x, Offer
     return;
   }
   const Instruction* lhs = x.operand(0);
-  const Sharding* s = c.Partitioned(lhs);
+  const Sharding* s = c.NotMaximal(lhs);
   if (s == nullptr) return;
   if (!s->IsTiled()) {
     offers.Add(s, lhs, false);

@@ -41,7 +41,7 @@ void BatchForward(const PropagationContext& c, const Instruction& x, Offers& off
   std::vector<int64_t> batch(static_cast<size_t>(BatchDimsOf(x)));
   std::iota(batch.begin(), batch.end(), 0);
   for (const Instruction* operand : x.operands()) {
-    const Sharding* s = c.Partitioned(operand);
+    const Sharding* s = c.NotMaximal(operand);
     if (s == nullptr || !s->IsTiled()) continue;
     if (!x.shape()->IsTuple()) {
       offers.Add(c.derive().AlongDims(s, batch, batch, x.shape()->rank()), operand, true);
@@ -90,7 +90,7 @@ void CustomCallForward(const PropagationContext& c, const Instruction& x, Offers
   if (BatchDimsOf(x) > 0) BatchForward(c, x, offers);
   if (IsCustomCallTo(x, kPythonPartitionedTarget)) RelationForward(c, x, offers);
   if (!IsDimwiseCall(x)) return;
-  if (const Sharding* s = c.Partitioned(x.operand(0))) {
+  if (const Sharding* s = c.NotMaximal(x.operand(0))) {
     offers.Add(DimwiseSharding(c, x, s, x.operand(0)->shape(), x.shape()), x.operand(0), true);
   }
 }

@@ -30,7 +30,7 @@ void DotLikeForward(const PropagationContext& c, const Instruction& x, Offers& o
   const Sharding* current = c.of(&x);
   const Sharding* candidate[2] = {nullptr, nullptr};
   for (int k = 0; k < 2; ++k) {
-    const Sharding* s = c.Partitioned(x.operand(k));
+    const Sharding* s = c.NotMaximal(x.operand(k));
     if (s == nullptr) continue;
     const Sharding* mapped = c.derive().MapDims(s, dims.operand_to_output[k], x.shape()->rank());
     if (mapped == nullptr) continue;
@@ -59,7 +59,7 @@ const Sharding* DotLikeBackward(const PropagationContext& c, const Instruction& 
   int64_t k = OperandIndex(user, x);
   int64_t rank = x.shape()->rank();
   const Sharding* asked = c.derive().MapDims(s, dims.output_to_operand[k], rank);
-  const Sharding* other = c.Partitioned(user.operand(1 - k));
+  const Sharding* other = c.NotMaximal(user.operand(1 - k));
   if (other == nullptr) return asked;
   const Sharding* matching = c.derive().MapDims(other, dims.other_to_operand[k], rank);
   if (matching == nullptr) return asked;

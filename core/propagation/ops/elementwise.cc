@@ -67,14 +67,14 @@ bool FusionSupported(const PropagationContext&, const Instruction& x) {
 void ElementwiseForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   if (c.level() == 0) {
     if (OnlyFirstOperandAtLevel0(x.opcode())) {
-      offers.Add(Fitting(c.Partitioned(x.operand(0)), x, *x.operand(0)), x.operand(0), true);
+      offers.Add(Fitting(c.NotMaximal(x.operand(0)), x, *x.operand(0)), x.operand(0), true);
     } else if (const Instruction* best = MostSpecificOperand(c, x)) {
       offers.Add(Fitting(c.of(best), x, *best), best, true);
     }
     return;
   }
   for (const Instruction* operand : x.operands()) {
-    offers.Add(Fitting(c.Partitioned(operand), x, *operand), operand, x.operand_count() == 1);
+    offers.Add(Fitting(c.NotMaximal(operand), x, *operand), operand, x.operand_count() == 1);
   }
 }
 

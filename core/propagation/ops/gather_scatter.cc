@@ -50,11 +50,11 @@ const Sharding* CombineParallelAndPass(const PropagationContext& c, const Shardi
 }  // namespace
 
 void GatherForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
-  const IndexedDims& d = c.parallel_dims().Of(x, c.computations());
+  const GatherDims& d = c.parallel_dims().Of(x, c.computations());
   const Instruction* operand = x.operand(0);
   const Instruction* indices = x.operand(1);
-  const Sharding* o = c.Partitioned(operand);
-  const Sharding* s = c.Partitioned(indices);
+  const Sharding* o = c.NotMaximal(operand);
+  const Sharding* s = c.NotMaximal(indices);
   int64_t rank = x.shape()->rank();
   offers.Add(Along(c, o, d.Operand(false), d.Result(false), rank), operand, false);
   offers.Add(Along(c, s, d.Indices(false), d.Result(false), rank), indices, false);
@@ -67,7 +67,7 @@ void GatherForward(const PropagationContext& c, const Instruction& x, Offers& of
 
 const Sharding* GatherBackward(const PropagationContext& c, const Instruction& user,
                                const Sharding* s, const Instruction& x) {
-  const IndexedDims& d = c.parallel_dims().Of(user, c.computations());
+  const GatherDims& d = c.parallel_dims().Of(user, c.computations());
   int64_t rank = x.shape()->rank();
   if (OperandIndex(user, x) == 1) return AlongBatch(c, s, d.result_batch, d.indices_batch, rank);
   if (!s->IsTiled()) return s;
@@ -78,20 +78,20 @@ const Sharding* GatherBackward(const PropagationContext& c, const Instruction& u
 }
 
 void ScatterForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
-  const IndexedDims& d = c.parallel_dims().Of(x, c.computations());
+  const GatherDims& d = c.parallel_dims().Of(x, c.computations());
   int64_t n = x.operand_count() / 2;  // and one operand more, the indices
   const Instruction* indices = x.operand(n);
-  const Sharding* s = c.Partitioned(indices);
+  const Sharding* s = c.NotMaximal(indices);
   bool updates_partitioned = s != nullptr;
   for (int64_t i = 0; i < n; ++i) {
-    updates_partitioned = updates_partitioned || c.Partitioned(x.operand(n + 1 + i)) != nullptr;
+    updates_partitioned = updates_partitioned || c.NotMaximal(x.operand(n + 1 + i)) != nullptr;
   }
   for (int64_t i = 0; i < n; ++i) {
     int64_t leaf = x.shape()->IsTuple() ? i : -1;
     const Instruction* operand = x.operand(i);
     const Instruction* update = x.operand(n + 1 + i);
-    const Sharding* o = c.Partitioned(operand);
-    const Sharding* w = c.Partitioned(update);
+    const Sharding* o = c.NotMaximal(operand);
+    const Sharding* w = c.NotMaximal(update);
     int64_t rank = operand->shape()->rank();
     auto add_parallel = [&](bool implicit) {
       std::vector<int64_t> to = d.Operand(implicit);
@@ -112,7 +112,7 @@ void ScatterForward(const PropagationContext& c, const Instruction& x, Offers& o
 
 const Sharding* ScatterBackward(const PropagationContext& c, const Instruction& user,
                                 const Sharding* s, const Instruction& x) {
-  const IndexedDims& d = c.parallel_dims().Of(user, c.computations());
+  const GatherDims& d = c.parallel_dims().Of(user, c.computations());
   int64_t n = user.operand_count() / 2;  // and one operand more, the indices
   int64_t k = OperandIndex(user, x);
   int64_t rank = x.shape()->rank();
@@ -120,7 +120,7 @@ const Sharding* ScatterBackward(const PropagationContext& c, const Instruction& 
   if (k == n) {
     std::vector<const Sharding*> wanted;
     for (int64_t i = 0; i < n; ++i) {
-      const Sharding* w = c.Partitioned(user.operand(n + 1 + i));
+      const Sharding* w = c.NotMaximal(user.operand(n + 1 + i));
       if (const Sharding* r = AlongBatch(c, w, d.result_batch, d.indices_batch, rank)) {
         wanted.push_back(r);
       }
@@ -133,7 +133,7 @@ const Sharding* ScatterBackward(const PropagationContext& c, const Instruction& 
   const Sharding* pass = PassThrough(c, s, {}, d.operand_pass, d.result_pass, rank);
   const Sharding* wanted = CombineParallelAndPass(c, parallel, pass);
   const Sharding* by_indices =
-      Along(c, c.Partitioned(user.operand(n)), d.indices_batch, d.result_batch, rank);
+      Along(c, c.NotMaximal(user.operand(n)), d.indices_batch, d.result_batch, rank);
   if (wanted != nullptr && by_indices != nullptr) {
     if (const Sharding* merged = c.derive().Merge(by_indices, wanted)) wanted = merged;
   }

@@ -6,7 +6,7 @@ namespace gshard {
 
 void ParameterForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   if (const Instruction* operand = c.computations().CallerOperandOf(&x)) {
-    offers.Add(c.Partitioned(operand), operand, false);
+    offers.Add(c.NotMaximal(operand), operand, false);
   }
 }
 

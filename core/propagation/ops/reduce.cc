@@ -20,7 +20,7 @@ void ReduceForward(const PropagationContext& c, const Instruction& x, Offers& of
   Dims reduced = x.attributes<DimensionsAttributes>().dimensions;
   for (int64_t i = 0; i < x.operand_count() / 2; ++i) {
     const Instruction* input = x.operand(i);
-    const Sharding* s = c.Partitioned(input);
+    const Sharding* s = c.NotMaximal(input);
     if (s == nullptr) continue;
     if (s->IsManual()) {
       offers.Add(s, input, true, x.shape()->IsTuple() ? i : -1);
@@ -42,7 +42,7 @@ const Sharding* ReduceBackward(const PropagationContext& c, const Instruction& u
   if (s->IsTiled()) s = c.derive().AddDims(s, user.attributes<DimensionsAttributes>().dimensions);
   for (int64_t i = 0; i < inputs; ++i) {
     if (i == k) continue;
-    const Sharding* other = c.Partitioned(user.operand(i));
+    const Sharding* other = c.NotMaximal(user.operand(i));
     if (other == nullptr) continue;
     if (const Sharding* merged = c.derive().Merge(other, s)) s = merged;
   }
@@ -60,7 +60,7 @@ void ScanForward(const PropagationContext& c, const Instruction& x, Offers& offe
   const int64_t scanned[] = {a.dimension};
   for (int64_t i = 0; i < inputs; ++i) {
     const Instruction* input = x.operand(i);
-    const Sharding* s = c.Partitioned(input);
+    const Sharding* s = c.NotMaximal(input);
     if (s == nullptr) continue;
     if (i < outputs && result_rank(i) == input->shape()->rank()) {
       offers.Add(s, input, true, tuple ? i : -1);
@@ -73,7 +73,7 @@ void ScanForward(const PropagationContext& c, const Instruction& x, Offers& offe
   }
   for (int64_t i = 0; i < a.num_carries; ++i) {
     const Instruction* init = x.operand(inputs + i);
-    offers.Add(c.Partitioned(init), init, true, tuple ? outputs + i : -1);
+    offers.Add(c.NotMaximal(init), init, true, tuple ? outputs + i : -1);
   }
 }
 

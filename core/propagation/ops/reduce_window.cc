@@ -9,7 +9,7 @@ void ReduceWindowForward(const PropagationContext& c, const Instruction& x, Offe
     if (w.base_dilation > 1 || w.window_dilation > 1) return;
   }
   for (int64_t i = 0; i < x.operand_count() / 2; ++i) {
-    const Sharding* s = c.Partitioned(x.operand(i));
+    const Sharding* s = c.NotMaximal(x.operand(i));
     if (s == nullptr) continue;
     if (x.shape()->IsTuple()) {
       s = c.context().TupleOf(

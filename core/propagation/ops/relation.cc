@@ -56,7 +56,7 @@ void Forward(const PropagationContext& c, const Instruction& x, Offers& offers, 
   if (!relation.relates) return;
   for (size_t i = 0; i < relation.operands.size(); ++i) {
     const Instruction* operand = x.operand(static_cast<int64_t>(i));
-    const Sharding* s = operand->shape()->IsArray() ? c.Partitioned(operand) : nullptr;
+    const Sharding* s = operand->shape()->IsArray() ? c.NotMaximal(operand) : nullptr;
     if (s == nullptr) continue;
     for (size_t r = 0; r < relation.results.size(); ++r) {
       if (!may_pass(c, x, operand->shape(), ResultShape(x, r))) continue;

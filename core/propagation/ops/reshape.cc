@@ -5,7 +5,7 @@ namespace gshard {
 
 void ReshapeForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   const Instruction* operand = x.operand(0);
-  const Sharding* s = c.Partitioned(operand);
+  const Sharding* s = c.NotMaximal(operand);
   if (s == nullptr) return;
   offers.Add(c.derive().Reshape(s, operand->shape(), x.shape()), operand, true);
 }

@@ -6,7 +6,7 @@ namespace gshard {
 
 void RngForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   for (const Instruction* operand : x.operands()) {
-    if (const Sharding* s = c.Partitioned(operand)) {
+    if (const Sharding* s = c.NotMaximal(operand)) {
       offers.Add(ReplicateAllDataDims(c.context(), s, x.shape()->rank()), operand, false);
     }
   }

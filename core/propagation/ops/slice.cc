@@ -52,7 +52,7 @@ const Sharding* PadBackward(const PropagationContext&, const Instruction& user, 
 }
 
 void ReverseForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
-  const Sharding* s = c.Partitioned(x.operand(0));
+  const Sharding* s = c.NotMaximal(x.operand(0));
   if (s == nullptr) return;
   offers.Add(c.derive().Reverse(s, x.attributes<DimensionsAttributes>().dimensions), x.operand(0),
              true);
@@ -65,7 +65,7 @@ const Sharding* ReverseBackward(const PropagationContext& c, const Instruction& 
 
 void DynamicSliceForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   const Instruction* operand = x.operand(0);
-  const Sharding* s = c.Partitioned(operand);
+  const Sharding* s = c.NotMaximal(operand);
   if (s == nullptr) return;
   offers.Add(c.derive().ReplicateOnDims(s, DifferingDims(operand->shape(), x.shape())), operand,
              true);
@@ -82,11 +82,11 @@ const Sharding* DynamicSliceBackward(const PropagationContext& c, const Instruct
 void DynamicUpdateSliceForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   const Instruction* operand = x.operand(0);
   const Instruction* update = x.operand(1);
-  if (const Sharding* s = c.Partitioned(update)) {
+  if (const Sharding* s = c.NotMaximal(update)) {
     offers.Add(c.derive().ReplicateOnDims(s, DifferingDims(update->shape(), x.shape())), update,
                true);
   }
-  offers.Add(c.Partitioned(operand), operand, false);
+  offers.Add(c.NotMaximal(operand), operand, false);
 }
 
 const Sharding* DynamicUpdateSliceBackward(const PropagationContext& c, const Instruction& user,

@@ -4,7 +4,7 @@
 namespace gshard {
 
 void TransposeForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
-  const Sharding* s = c.Partitioned(x.operand(0));
+  const Sharding* s = c.NotMaximal(x.operand(0));
   if (s == nullptr) return;
   offers.Add(c.derive().Transpose(s, x.attributes<DimensionsAttributes>().dimensions), x.operand(0),
              true);

@@ -34,7 +34,7 @@ void TupleForward(const PropagationContext& c, const Instruction& x, Offers& off
     range.count = operand->shape()->leaf_count();
     const Sharding* s = c.of(operand);
     if (s == nullptr) continue;
-    if (c.Partitioned(operand) != nullptr) {
+    if (c.NotMaximal(operand) != nullptr) {
       any_partitioned = true;
       if (from == nullptr) from = operand;
     }
@@ -68,7 +68,7 @@ const Sharding* TupleBackward(const PropagationContext& c, const Instruction& us
 
 void GetTupleElementForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   const Instruction* operand = x.operand(0);
-  const Sharding* s = c.Partitioned(operand);
+  const Sharding* s = c.NotMaximal(operand);
   if (s == nullptr) return;
   int64_t index = x.attributes<GetTupleElementAttributes>().index;
   offers.Add(ElementSharding(c.context(), operand->shape(), s, index), operand, true);

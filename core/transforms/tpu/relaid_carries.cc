@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <string>
 #include <unordered_set>
 #include <vector>
 
@@ -350,8 +351,14 @@ class CarryRelayer {
   }
 
   static Instruction* Copied(Builder& builder, Instruction* x, const Order& order) {
-    Instruction* moved = builder.Transpose(x, order);
-    return builder.Add(Opcode::kBitcast, {moved}, x->shape());
+    builder.set_origin(x);
+    Instruction* operands[] = {x};
+    const DimensionsAttributes permutation{builder.Copy(order)};
+    Instruction* moved = builder.Add(Opcode::kTranspose, operands, permutation, nullptr, {},
+                                     "copy_of_" + std::string(x->name()));
+    Instruction* copy = builder.Add(Opcode::kBitcast, {moved}, x->shape());
+    builder.set_origin(nullptr);
+    return copy;
   }
 
   Module& module_;
