@@ -41,6 +41,16 @@ std::optional<DimMap> ThroughReshape(const Shape* from, const Shape* to, const D
   return result;
 }
 
+// The dims that `order` does not have, in their order, then those that it has.
+Order Completed(Order order, int64_t rank) {
+  Order missing;
+  for (int64_t d = 0; d < rank; ++d) {
+    if (std::ranges::find(order, d) == order.end()) missing.push_back(d);
+  }
+  order.insert(order.begin(), missing.begin(), missing.end());
+  return order;
+}
+
 // A dot that reads the array, and how.
 struct DotRead {
   const Instruction* dot = nullptr;
@@ -54,7 +64,7 @@ struct DotRead {
 struct Uses {
   std::vector<DotRead> dots;
   const Instruction* update = nullptr;  // a dynamic-update-slice of the array
-  bool has_scatter = false;
+  std::optional<Order> of_scatter;      // that a scatter into the array wants
 };
 
 class UseFinder {
@@ -102,8 +112,10 @@ class UseFinder {
         }
         return;
       case Opcode::kScatter:
-        uses_.has_scatter |= is_array && user->shape()->IsArray();
-        return;
+        if (!is_array || !user->shape()->IsArray()) return;
+        if (auto order = ScatterOrder(user, value)) uses_.of_scatter = std::move(order);
+        next.is_updated = true;
+        return Add(std::move(next));
       case Opcode::kDynamicUpdateSlice:
         if (!is_array) return;
         if (!value.is_sliced) uses_.update = user;
@@ -136,6 +148,21 @@ class UseFinder {
       default:  // computes with elements, or does something else
         return;
     }
+  }
+
+  // Scattered dims before those of the windows; nothing where the compiler writes the scatter out
+  // as a loop of updates, as it does for batching dims.
+  static std::optional<Order> ScatterOrder(const Instruction* scatter, const Value& value) {
+    const auto& attributes = scatter->attributes<ScatterAttributes>();
+    if (!attributes.input_batching_dims.empty() || value.is_sliced) return std::nullopt;
+    Order order, windows;
+    for (int64_t d = 0; d < std::ssize(value.map); ++d) {
+      if (value.map[At(d)] < 0) continue;
+      const bool is_scattered = Contains(attributes.inserted_window_dims, d);
+      (is_scattered ? order : windows).push_back(value.map[At(d)]);
+    }
+    order.insert(order.end(), windows.begin(), windows.end());
+    return Completed(std::move(order), scatter->shape()->rank());
   }
 
   // Loops within, of which `state` is the start.
@@ -190,12 +217,7 @@ Order DotOrder(const DotRead& read, int64_t rank) {
   std::ranges::sort(last, {}, [&](int64_t dim) { return read.map[At(dim)]; });
   for (const int64_t dim : surplus) add(dim);
   for (const int64_t dim : last) add(dim);
-  Order order;
-  for (int64_t d = 0; d < rank; ++d) {
-    if (std::ranges::find(seen, d) == seen.end()) order.push_back(d);
-  }
-  order.insert(order.end(), seen.begin(), seen.end());
-  return order;
+  return Completed(std::move(seen), rank);
 }
 
 // The dot that an update comes from element by element, and the dims of its result in the array.
@@ -259,15 +281,12 @@ std::optional<Order> UpdateOrder(const Instruction* update) {
   add(batch + lhs_free, rank - 1);
   add(batch, batch + lhs_free);
   add(std::max(rank - 1, batch + lhs_free), rank);
-  for (int64_t d = 0; d < array->rank(); ++d) {
-    if (std::ranges::find(order, d) == order.end()) order.insert(order.begin(), d);
-  }
-  return order;
+  return Completed(std::move(order), array->rank());
 }
 
 // In which order the compiler lays out the array in the loop; nothing: as outside.
 std::optional<Order> WantedOrder(const Uses& uses, const Shape* array) {
-  if (uses.has_scatter) return std::nullopt;
+  if (uses.of_scatter) return uses.of_scatter;
   for (const DotRead& read : uses.dots) {
     if (!read.is_sliced) return DotOrder(read, array->rank());
   }
