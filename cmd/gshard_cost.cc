@@ -187,6 +187,9 @@ std::vector<int64_t> ReadDevices(const std::string& text, int64_t count) {
       p += 2;
       last = number();
     }
+    if (last < first) {
+      throw FlagError("--devices", fmt::format("{}..{} counts down", first, last));
+    }
     for (int64_t device = first; device <= last; ++device) devices.push_back(device);
     if (p != end && (*p != ',' || ++p == end)) number();  // which refuses it
   }

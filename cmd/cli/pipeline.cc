@@ -6,6 +6,7 @@
 #include "core/pipeline/pipeline.h"
 #include "core/pipeline/report.h"
 #include "core/spmd/per_device_module.h"
+#include "core/transforms/annotations/annotate.h"
 #include "fmt/format.h"
 
 namespace gshard {
@@ -19,6 +20,9 @@ Expected<pipeline::PipelineOptions> ReadPipelineFlags(const PipelineFlags& flags
   options.stages = flags.stages;
   options.microbatches = flags.microbatches;
   options.repeats = flags.repeats;
+  if (auto axis = ParseMeshFlag(flags.axis + "=1"); !axis || axis->size() != 1) {
+    throw FlagError("--axis", fmt::format("'{}' cannot be an axis name", flags.axis));
+  }
   options.axis = flags.axis;
   options.cut = flags.cut;
   options.balance = flags.balance;

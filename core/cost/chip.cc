@@ -213,13 +213,13 @@ bool IsSound(const EfficiencyCurve& curve) {
 
 // What is wrong with the numbers; empty if nothing.
 std::string ProblemOf(const Chip& chip) {
-  bool positive = chip.hbm_bytes > 0 && chip.hbm_bytes_per_s > 0 && chip.launch_s >= 0 &&
+  bool positive = chip.hbm_bytes > 0 && chip.hbm_bytes_per_s >= 1 && chip.launch_s >= 0 &&
                   chip.clock_hz >= 0 && chip.collective_launch_s >= 0 &&
                   chip.indexed_slice_s >= 0 && chip.vector_flops >= 0 &&
                   chip.vector_operations_per_byte >= 0 && chip.collective_compute_share >= 0 &&
-                  chip.collective_compute_share < 1 && chip.PeakFlops(DType::kF32) > 0;
-  for (const auto& [type, rate] : chip.peak_flops) positive = positive && rate > 0;
-  if (!positive) return "rates and sizes must be positive, and f32 or bf16 must have a peak";
+                  chip.collective_compute_share < 1 && chip.PeakFlops(DType::kF32) >= 1;
+  for (const auto& [type, rate] : chip.peak_flops) positive = positive && rate >= 1;
+  if (!positive) return "rates are at least 1 a second, sizes positive, and f32 or bf16 has a peak";
   bool efficiencies = IsSound(chip.dot_efficiency) && IsSound(chip.memory_efficiency);
   for (const Chip::StackRates& rates : chip.stacks) {
     efficiencies =
@@ -237,9 +237,9 @@ std::string ProblemOf(const Chip& chip) {
   for (const NetworkLevel& level : chip.network) {
     bool extents = std::all_of(level.extents.begin(), level.extents.end(),
                                [](int64_t extent) { return extent >= 1; });
-    if (level.bytes_per_s <= 0 || level.latency_s < 0 || level.efficiency <= 0 || !extents ||
+    if (level.bytes_per_s < 1 || level.latency_s < 0 || level.efficiency <= 0 || !extents ||
         level.extents.size() > 3 || level.wrap_multiple < 0 || level.devices < 0) {
-      return "links must have positive rates, and a torus at most three positive extents";
+      return "links carry at least 1 byte a second, and a torus has at most three positive extents";
     }
   }
   return "";
