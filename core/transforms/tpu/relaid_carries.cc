@@ -298,6 +298,17 @@ std::optional<Order> WantedOrder(const Uses& uses, const Shape* array) {
   return std::nullopt;
 }
 
+// Is it an array of which a loop may want another order? Its own fills the lanes of tiles.
+bool HasOrders(const Shape* x) {
+  constexpr int64_t kLanes = 128;
+  return x->IsArray() && x->rank() >= 3 && x->dims().back() % kLanes == 0;
+}
+
+bool CarriesOrders(const Instruction* x) {
+  return x->opcode() == Opcode::kWhile && x->shape()->IsTuple() &&
+         std::ranges::any_of(x->shape()->elements(), HasOrders);
+}
+
 class CarryRelayer {
  public:
   explicit CarryRelayer(Module& module) : module_(module), users_(module), sites_(module) {}
@@ -306,7 +317,7 @@ class CarryRelayer {
 
   Instruction* Visit(Instruction* x, Rewriter& rewriter) {
     if (x->parent() != module_.entry()) return x;
-    if (x->opcode() == Opcode::kWhile) Relay(x, rewriter.builder());
+    if (CarriesOrders(x)) Relay(x, rewriter.builder());
     if (x == module_.entry()->root() && x->opcode() == Opcode::kTuple) {
       CopyResults(x, rewriter.builder());
     }
@@ -323,8 +334,7 @@ class CarryRelayer {
       Instruction* init = parts->Init(builder, i);
       inits.push_back(init);
       const Shape* array = init->shape();
-      constexpr int64_t kLanes = 128;
-      if (!array->IsArray() || array->rank() < 3 || array->dims().back() % kLanes != 0) continue;
+      if (!HasOrders(array)) continue;
       const std::optional<Order> order =
           WantedOrder(UseFinder(users_, sites_).Find(*parts, i), array);
       if (!order || IsOrderOf(array, *order)) continue;
@@ -391,6 +401,7 @@ class CarryRelayer {
 }  // namespace
 
 bool RelayCarries(Module& module) {
+  if (std::ranges::none_of(module.entry()->instructions(), CarriesOrders)) return false;
   CarryRelayer relayer(module);
   RewriteLoopCallers(
       module, [&](Instruction* x, Rewriter& rewriter) { return relayer.Visit(x, rewriter); });
