@@ -272,7 +272,7 @@ int Run(const Flags& flags) {
       : flags.markdown ? CostAsMarkdown(*estimate->module, report, rows)
                        : CostAsText(*estimate->module, report, rows) +
                              AsXlaText(estimate->as_xla, report.mesh) + AdviceAsText(shown, report);
-  if (flags.gantt && !flags.json && !flags.markdown) text += TimelineAsGantt(report);
+  if (flags.gantt) text += TimelineAsGantt(report);
   if (auto written = WriteFile(flags.output, text); !written) return ReportError(written.error());
   if (auto written = WriteTraces(flags, *chip, *estimate); !written) {
     return ReportError(written.error());
@@ -301,9 +301,11 @@ void AddBudgetFlags(const Command& command, Flags& flags) {
   command.Add("--write-budget", flags.write_budget,
               "Write a budget that this program keeps within (default: none)",
               {.type = "FILE", .is_output = true});
-  command.Add("--head-room", flags.head_room,
-              "What --write-budget adds to times and bytes; counts are exact (default: 10%)",
-              {.type = "SHARE"});
+  command.AddOnlyWith({"--write-budget"}, [&] {
+    command.Add("--head-room", flags.head_room,
+                "What --write-budget adds to times and bytes; counts are exact (default: 10%)",
+                {.type = "SHARE"});
+  });
 }
 
 }  // namespace
@@ -330,11 +332,12 @@ int main(int argc, char** argv) {
   line.Add("--chakra", flags.chakra,
            "Write Chakra execution traces, one a device, and files for ASTRA-sim (default: none)",
            {.type = "DIR"});
-  line.Add("--devices", flags.devices,
-           "Devices that --chakra and --trace FILE.pftrace show one by one, such as 0,5 or 0..7 "
-           "(default: all; in FILE.pftrace together)",
-           {.type = "LIST"});
-  line.AddSwitch("--gantt", flags.gantt, "Draw the timeline under the report");
+  line.AddOnlyWith({"--chakra", "--trace"}, [&] {
+    line.Add("--devices", flags.devices,
+             "Devices that --chakra and --trace FILE.pftrace show one by one, such as 0,5 or 0..7 "
+             "(default: all; in FILE.pftrace together)",
+             {.type = "LIST"});
+  });
   line.Add("--limit", flags.limit,
            "Memory limit per device, such as 16GiB: exit 3 if the peak is over it (default: none)",
            {.type = "SIZE"});
@@ -351,7 +354,9 @@ int main(int argc, char** argv) {
            {.type = "FILE", .is_output = true});
   line.AddSwitch("--json", flags.json, "JSON (gshard.cost/1) instead of text");
   line.AddSwitch("--markdown", flags.markdown, "Markdown instead, for a comment on a change",
-                 "--json");
+                 {"--json"});
+  line.AddSwitch("--gantt", flags.gantt, "Draw the timeline under the report",
+                 {"--json", "--markdown"});
   AddCiFlags(line, flags.ci);
   AddCostDiff(line, diff);
   AddCostSweep(line, sweep);

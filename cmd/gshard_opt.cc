@@ -358,7 +358,7 @@ void AddPropagateFlags(const Command& propagate, Flags& flags) {
       "--report", flags.report,
       "Replicated tensors, conflicting annotations, padding, as text or, for FILE.json, as "
       "JSON; - is standard error (default: no report)",
-      {.type = "FILE", .is_output = true});
+      {.type = "FILE", .is_output = true, .dash_is_stderr = true});
 }
 
 void AddPartitionFlags(const Command& partition, Flags& flags) {
@@ -373,11 +373,13 @@ void AddPartitionFlags(const Command& partition, Flags& flags) {
       "--report", flags.report,
       "Collectives by bytes with their causes, full rematerialisations and what avoids "
       "them, as text or, for FILE.json, as JSON; - is standard error (default: no report)",
-      {.type = "FILE", .is_output = true});
-  partition.Add(
-      "--top", flags.top,
-      "Rows of the report's collectives and rematerialisations (default: 40, in JSON all)",
-      {.type = "N", .between = {{1, INT32_MAX}}});
+      {.type = "FILE", .is_output = true, .dash_is_stderr = true});
+  partition.AddOnlyWith({"--report"}, [&] {
+    partition.Add(
+        "--top", flags.top,
+        "Rows of the report's collectives and rematerialisations (default: 40, in JSON all)",
+        {.type = "N", .between = {{1, INT32_MAX}}});
+  });
 }
 
 void AddOptimizeFlags(const Command& optimize, Flags& flags) {
@@ -400,7 +402,7 @@ void AddRematFlags(const Command& remat, Flags& flags) {
             "What a device computes again, by source line, and the policy of jax.checkpoint that "
             "keeps the rest, as text or, for FILE.json, as JSON; - is standard error (default: no "
             "report)",
-            {.type = "FILE", .is_output = true});
+            {.type = "FILE", .is_output = true, .dash_is_stderr = true});
 }
 
 void AddGradFlags(const Command& grad, Flags& flags) {
@@ -428,10 +430,12 @@ void AddExplainFlags(const Command& explain, Flags& flags) {
   explain.AddSwitch(
       "--plan", flags.explain.plan,
       "How automatic sharding could cut NAME, and what each choice makes of the plan");
-  explain.Add("--mesh", plans.mesh, "With --plan: mesh axes, major first (default: IN's own)",
-              {.type = "AXES"});
-  AddPlanFlags(explain, plans);
-  AddPricingFlags(explain, plans.estimate);
+  explain.AddOnlyWith({"--plan"}, [&] {
+    explain.Add("--mesh", plans.mesh, "With --plan: mesh axes, major first (default: IN's own)",
+                {.type = "AXES"});
+    AddPlanFlags(explain, plans);
+    AddPricingFlags(explain, plans.estimate);
+  });
 }
 
 void AddShowFlags(const Command& show, Flags& flags) {

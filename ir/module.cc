@@ -173,7 +173,9 @@ Diagnostic Module::ErrorAt(SourceRange range, std::string code, std::string mess
   if (source_ != nullptr && !range.empty()) {
     return source_->Locate(range, Severity::kError, std::move(code), std::move(message));
   }
-  return MakeError(std::move(code), std::move(message));
+  Diagnostic error = MakeError(std::move(code), std::move(message));
+  if (source_ != nullptr) error.file = source_->name();
+  return error;
 }
 
 Diagnostic Module::ErrorAt(const Instruction* instruction, std::string code,

@@ -127,7 +127,8 @@ class Module {
   const std::shared_ptr<const SourceText>& source() const { return source_; }
   void set_source(std::shared_ptr<const SourceText> source) { source_ = std::move(source); }
 
-  // Error at an instruction's place in the user's text ("instruction NAME" if it has none).
+  // Error at an instruction's place in the user's text. Where it has none, as one that a pass made
+  // or a proto holds, the error names the file, if there is one, and the instruction.
   Diagnostic ErrorAt(const Instruction* instruction, std::string code, std::string message) const;
   Diagnostic ErrorAt(SourceRange range, std::string code, std::string message) const;
 

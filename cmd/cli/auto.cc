@@ -141,13 +141,6 @@ int RunAuto(const AutoFlags& flags) {
   if (flags.mesh.empty() == (flags.devices == 0)) {
     throw FlagError("--mesh", "either it or --devices is required");
   }
-  if (flags.devices == 0) {
-    for (const auto& [flag, value] :
-         {std::pair("--stages", &flags.stages), std::pair("--microbatches", &flags.microbatches),
-          std::pair("--schedule", &flags.schedules)}) {
-      if (!value->empty()) throw FlagError(flag, "it goes with --devices");
-    }
-  }
   autoshard::AutoOptions options = AutoOptionsOf(flags, *std::move(chip));
   KnownMaskedShares masked_shares;
   options.pricing.cost.masked_shares = &masked_shares;
@@ -223,16 +216,20 @@ void AddAutoFlags(const Command& command, AutoFlags& flags) {
               "Find the mesh too, of up to three axes over so many devices, and stages (default: "
               "--mesh)",
               {.type = "N", .between = {{2, 1 << 20}}});
-  command.Add("--stages", flags.stages,
-              "With --devices: numbers of pipeline stages that may be, 4,8, or off (default: any)",
-              {.type = "LIST|off"});
-  command.Add("--microbatches", flags.microbatches,
-              "With --devices: numbers of micro-batches that may be, 16,32 (default: powers of 2)",
-              {.type = "LIST"});
-  command.Add("--schedule", flags.schedules,
-              "With --devices: schedules of pipelines that may be, 1f1b,gpipe (default: all but "
-              "shift)",
-              {.type = "LIST"});
+  command.AddOnlyWith({"--devices"}, [&] {
+    command.Add(
+        "--stages", flags.stages,
+        "With --devices: numbers of pipeline stages that may be, 4,8, or off (default: any)",
+        {.type = "LIST|off"});
+    command.Add(
+        "--microbatches", flags.microbatches,
+        "With --devices: numbers of micro-batches that may be, 16,32 (default: powers of 2)",
+        {.type = "LIST"});
+    command.Add("--schedule", flags.schedules,
+                "With --devices: schedules of pipelines that may be, 1f1b,gpipe (default: all but "
+                "shift)",
+                {.type = "LIST"});
+  });
   command.Add("-o,--output", flags.output,
               "Where IN with the annotations of the best plan goes (default: -, standard output)",
               {.type = "FILE", .is_output = true});
@@ -251,7 +248,7 @@ void AddAutoFlags(const Command& command, AutoFlags& flags) {
               "Alternatives, rules, bound and commands, as text or, for FILE.json, as JSON "
               "(gshard.auto/1); - is standard error (default: plans and annotations on standard "
               "error where OUT is a file)",
-              {.type = "FILE", .is_output = true});
+              {.type = "FILE", .is_output = true, .dash_is_stderr = true});
   command.Add("--html", flags.html,
               "Write a plot of the plans, their annotations and commands as a page (default: none)",
               {.type = "FILE", .is_output = true});

@@ -82,7 +82,8 @@ void AddFlags(const Command& command, CostDiffFlags& flags) {
               "'step_time<+2%,peak<+1%,collectives==' (default: anything)",
               {.type = "CONDITIONS"});
   command.AddSwitch("--json", flags.json, "JSON (gshard.diff/1) instead of text");
-  command.AddSwitch("--markdown", flags.markdown, "Markdown, for a comment on a change", "--json");
+  command.AddSwitch("--markdown", flags.markdown, "Markdown, for a comment on a change",
+                    {"--json"});
   AddCiFlags(command, flags.ci);
 }
 

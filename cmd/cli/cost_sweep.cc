@@ -110,7 +110,6 @@ Expected<BatchSize> FindExamples(const Module& module, const CostSweepFlags& fla
 // One that does not run in stages, or all that the flags ask for.
 std::vector<SweepPipeline> PipelinesFor(const CostSweepFlags& flags) {
   if (flags.stages.empty()) {
-    if (!flags.microbatches.empty()) throw FlagError("--microbatches", "needs --stages");
     const bool has_sizes = !BatchSizesOf(flags).empty();
     if (flags.mesh.empty() && !has_sizes) {
       throw FlagError("--mesh", "is required, or --stages, or sizes of --batch");
@@ -286,13 +285,15 @@ void AddFlags(const Command& command, CostSweepFlags& flags) {
               "Run in so many stages, as gshard-opt pipeline does: a list, or 1..8 for the powers "
               "of two (default: no stages)",
               {.type = "LIST"});
-  command.Add("--microbatches", flags.microbatches,
-              "Micro-batches a step, with --stages: 8, 4,12 or 1..32 (required with --stages)",
-              {.type = "LIST"});
-  command.Add("--schedule", flags.schedules,
-              "Some of gpipe, 1f1b, interleaved, zero-bubble, shift, such as gpipe,1f1b (default: "
-              "1f1b)",
-              {.type = "LIST"});
+  command.AddOnlyWith({"--stages"}, [&] {
+    command.Add("--microbatches", flags.microbatches,
+                "Micro-batches a step, with --stages: 8, 4,12 or 1..32 (required with --stages)",
+                {.type = "LIST"});
+    command.Add("--schedule", flags.schedules,
+                "Some of gpipe, 1f1b, interleaved, zero-bubble, shift, such as gpipe,1f1b "
+                "(default: 1f1b)",
+                {.type = "LIST"});
+  });
   AddStageFlags(command, flags.pipeline, /*sweeps_batch=*/true);
   command.Add("--devices", flags.devices, "Only meshes of so many devices (default: all)",
               {.type = "N", .between = {{1, 1 << 20}}});
@@ -313,7 +314,7 @@ void AddFlags(const Command& command, CostSweepFlags& flags) {
   command.Add("--html", flags.html, "Write a plot and the table as a page (default: none)",
               {.type = "FILE", .is_output = true});
   command.AddSwitch("--json", flags.json, "JSON (gshard.sweep/1) instead of text");
-  command.AddSwitch("--markdown", flags.markdown, "A markdown table", "--json");
+  command.AddSwitch("--markdown", flags.markdown, "A markdown table", {"--json"});
 }
 
 }  // namespace

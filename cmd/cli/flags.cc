@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <map>
 #include <new>
+#include <set>
 #include <sstream>
 #include <type_traits>
 
@@ -85,9 +86,23 @@ void AddVersionFlag(CLI::App& app, const std::string& more = "") {
 
 namespace {
 
-std::map<const CLI::Option*, std::vector<std::string>>& KnownChoices() {
-  static std::map<const CLI::Option*, std::vector<std::string>> choices;
+using TextsOfOption = std::map<const CLI::Option*, std::vector<std::string>>;
+
+TextsOfOption& KnownChoices() {
+  static TextsOfOption choices;
   return choices;
+}
+
+// Of a flag that says nothing alone: those of which one must be given, too.
+TextsOfOption& KnownCompanions() {
+  static TextsOfOption companions;
+  return companions;
+}
+
+// Files to which "-" writes on standard output.
+std::set<const CLI::Option*>& KnownOutputs() {
+  static std::set<const CLI::Option*> outputs;
+  return outputs;
 }
 
 }  // namespace
@@ -128,6 +143,7 @@ void Command::Add(const std::string& names, T& value, const std::string& help,
     auto [least, most] = *traits.between;
     option->check(CLI::Range(least, most).description(""));
   }
+  if (traits.is_output && !traits.dash_is_stderr) KnownOutputs().insert(option);
   if (traits.is_output) {
     const std::string flag = names.substr(names.rfind(',') + 1);
     option->check(CLI::Validator(
@@ -157,9 +173,18 @@ template void Command::Add(const std::string&, uint64_t&, const std::string&,
                            const FlagTraits&) const;
 
 void Command::AddSwitch(const std::string& names, bool& value, const std::string& help,
-                        const std::string& excluded) const {
+                        const std::vector<std::string>& excluded) const {
   CLI::Option* option = app_->add_flag(names, value, Wrapped(help));
-  if (!excluded.empty()) option->excludes(app_->get_option(excluded));
+  for (const std::string& other : excluded) option->excludes(app_->get_option(other));
+}
+
+void Command::AddOnlyWith(const std::vector<std::string>& others,
+                          const std::function<void()>& add) const {
+  const std::vector<CLI::Option*> before = app_->get_options();
+  add();
+  for (const CLI::Option* option : app_->get_options()) {
+    if (std::ranges::find(before, option) == before.end()) KnownCompanions()[option] = others;
+  }
 }
 
 void Command::AddOffSwitch(const std::string& names, bool& value, const std::string& help) const {
@@ -263,6 +288,36 @@ std::vector<const CLI::Option*> TakeRequired(CLI::App& app) {
   return required;
 }
 
+// Throws FlagError for a flag that is given without one that it says something about.
+void CheckCompanions(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const auto known = KnownCompanions().find(option);
+    if (option->count() == 0 || known == KnownCompanions().end()) continue;
+    const std::vector<std::string>& others = known->second;
+    const auto is_given = [&](const std::string& name) {
+      return app.get_option(name)->count() > 0;
+    };
+    if (std::ranges::any_of(others, is_given)) continue;
+    throw FlagError(option->get_name(), fmt::format("it goes with {}", fmt::join(others, " or ")));
+  }
+}
+
+// Throws FlagError where two documents would go to standard output, which takes the result of every
+// command that has no -o, or for which it is not given.
+void CheckStandardOutput(const CLI::App& app) {
+  const CLI::Option* const result = app.get_option_no_throw("-o");
+  const auto is_dash = [](const CLI::Option* option) {
+    return option->count() > 0 && option->results().back() == "-";
+  };
+  if (result != nullptr && result->count() > 0 && !is_dash(result)) return;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option == result || !KnownOutputs().contains(option) || !is_dash(option)) continue;
+    throw FlagError(option->get_name(),
+                    fmt::format("standard output takes the result already{}",
+                                result == nullptr ? "" : "; -o FILE writes that elsewhere"));
+  }
+}
+
 // What --help and --version ask for.
 int PrintAnswer(const CLI::App& app, const CLI::Error& question) {
   std::ostringstream answer, problems;
@@ -337,6 +392,10 @@ int CommandLine::RunChosen(int argc, char** argv, const std::function<int()>& ru
   ExitOnInterrupt(name.c_str());
   try {
     app_->parse(ArgumentsReversed(app, argc, argv));
+    const std::vector<CLI::App*> subcommands = app_->get_subcommands();
+    const CLI::App& given = subcommands.empty() ? app : *subcommands.front();
+    CheckCompanions(given);
+    CheckStandardOutput(given);
     if (chosen_) return chosen_();
     for (const CLI::Option* option : required) {
       if (option->count() == 0) throw CLI::RequiredError(option->get_name());

@@ -41,7 +41,8 @@ struct FlagTraits {
   std::optional<std::string> bare = {};
   std::vector<std::string> one_of = {};
   std::optional<std::pair<int64_t, int64_t>> between = {};  // both included
-  bool is_output = false;                                   // a file, which ClaimOutput is told
+  bool is_output = false;       // a file, which ClaimOutput is told; "-" is standard output
+  bool dash_is_stderr = false;  // of outputs: "-" is standard error
 };
 
 // `path` ("-" and "": nothing) is written for `flag`. Throws FlagError if it is another flag's
@@ -63,9 +64,12 @@ class Command {
   void Add(const std::string& names, T& value, const std::string& help,
            const FlagTraits& traits = {}) const;
 
-  // Sets `value`; cannot be given together with the flag `excluded`.
+  // Sets `value`; cannot be given together with one of the flags `excluded`.
   void AddSwitch(const std::string& names, bool& value, const std::string& help,
-                 const std::string& excluded = "") const;
+                 const std::vector<std::string>& excluded = {}) const;
+  // Calls `add`. The flags that it adds say nothing unless one of `others` is given, too: to give
+  // them without is bad usage.
+  void AddOnlyWith(const std::vector<std::string>& others, const std::function<void()>& add) const;
   // Clears `value`.
   void AddOffSwitch(const std::string& names, bool& value, const std::string& help) const;
   // Values that shells offer for a flag that takes others, too.

@@ -78,7 +78,7 @@ void AddPipelineFlags(const Command& command, PipelineFlags& flags) {
   command.Add("--report", flags.report,
               "Layers, stages and schedule, as text or, for FILE.json, as JSON; - is standard "
               "error (default: no report)",
-              {.type = "FILE", .is_output = true});
+              {.type = "FILE", .is_output = true, .dash_is_stderr = true});
 }
 
 void AddStageFlags(const Command& command, PipelineFlags& flags, bool sweeps_batch) {

@@ -134,10 +134,13 @@ void RunCommand::AddFlags(CommandLine& command) {
   command.Add("--output", options.output,
               "Write the results to this .npz as o0, o1, .. (default: nowhere)",
               {.type = "FILE", .is_output = true});
-  command.Add("--output-names", flags.output_names,
-              "Names of the first results in --output, by commas: p0,p1 makes them inputs of a next "
-              "run (default: o0, o1, ..)",
-              {.type = "NAMES"});
+  command.AddOnlyWith({"--output"}, [&] {
+    command.Add(
+        "--output-names", flags.output_names,
+        "Names of the first results in --output, by commas: p0,p1 makes them inputs of a next "
+        "run (default: o0, o1, ..)",
+        {.type = "NAMES"});
+  });
   command.Add("--seed", options.seed, "Seed of random inputs (default: 0)", {.type = "N"});
   command.Add(
       "--repeat", options.repeat,
@@ -162,20 +165,7 @@ void RunCommand::AddFlags(CommandLine& command) {
       "How the results of IN, a partitioned program, are spread, where its text does not say: "
       "'{{replicated}, {devices=[4,2]<=[8]}}' (default: what fits the reference)",
       {.type = "SHARDING"});
-  command.Add(
-      "--rtol", flags.rtol,
-      "With --verify: an output may be off by this share of its largest magnitude (default: "
-      "1e-4 for f32, 2e-2 for bf16 and f16, 1e-9 for f64, by the coarsest on its way)",
-      {.type = "X"});
-  command.Add("--atol", flags.atol,
-              "With --verify: an output may be off by this and what --rtol allows (default: 0)",
-              {.type = "X"});
-  command.AddSwitch("--fail-on-near-ties", flags.fail_on_near_ties,
-                    "With --verify: exit 3 also where picks among floats (arg-max, top-k, sort, "
-                    "comparisons) within rounding of each other are all that differs");
-  command.AddSwitch("--allow-microbatch-sums", flags.allow_microbatch_sums,
-                    "With --verify of a pipelined program: exit 0, not 3, where sums over a "
-                    "micro-batch are all that differs from the reference, as W-PIPELINE-001 says");
+  AddVerdictFlags(command);
   command.Add("--dump", flags.dumps,
               "NAME=FILE.npy or NAME@DEVICE=FILE.npy: write an instruction's value, put together "
               "or of one device (may be repeated; default: none)",
@@ -196,10 +186,31 @@ void RunCommand::AddFlags(CommandLine& command) {
   AddCiFlags(command, flags.ci);
 }
 
-std::vector<std::string> ReadOutputNames(const std::string& text, bool has_output) {
+// What --verify, and --reference, take for a difference.
+void RunCommand::AddVerdictFlags(const Command& command) {
+  Flags& flags = *flags_;
+  command.AddOnlyWith({"--verify", "--reference"}, [&] {
+    command.Add(
+        "--rtol", flags.rtol,
+        "With --verify: an output may be off by this share of its largest magnitude (default: "
+        "1e-4 for f32, 2e-2 for bf16 and f16, 1e-9 for f64, by the coarsest on its way)",
+        {.type = "X"});
+    command.Add("--atol", flags.atol,
+                "With --verify: an output may be off by this and what --rtol allows (default: 0)",
+                {.type = "X"});
+    command.AddSwitch("--fail-on-near-ties", flags.fail_on_near_ties,
+                      "With --verify: exit 3 also where picks among floats (arg-max, top-k, sort, "
+                      "comparisons) within rounding of each other are all that differs");
+    command.AddSwitch(
+        "--allow-microbatch-sums", flags.allow_microbatch_sums,
+        "With --verify of a pipelined program: exit 0, not 3, where sums over a "
+        "micro-batch are all that differs from the reference, as W-PIPELINE-001 says");
+  });
+}
+
+std::vector<std::string> ReadOutputNames(const std::string& text) {
   std::vector<std::string> names;
   if (text.empty()) return names;
-  if (!has_output) throw FlagError("--output-names", "it goes with --output");
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
     names.push_back(text.substr(begin, end - begin));
@@ -213,9 +224,8 @@ std::vector<std::string> ReadOutputNames(const std::string& text, bool has_outpu
 }
 
 // A number of at least 0; nothing if the flag was not given.
-std::optional<double> ReadTolerance(const char* flag, const std::string& text, bool verify) {
+std::optional<double> ReadTolerance(const char* flag, const std::string& text) {
   if (text.empty()) return std::nullopt;
-  if (!verify) throw FlagError(flag, "it goes with --verify");
   return NumberOf(flag, text);
 }
 
@@ -229,15 +239,9 @@ void RunCommand::ReadFlags() {
   ReadPropagationFlags(flags.propagation, options.propagation);
   options.verify = !flags.verify.empty() || !flags.reference.empty();
   options.verify_instructions = flags.verify != "outputs";
-  if (flags.fail_on_near_ties && !options.verify) {
-    throw FlagError("--fail-on-near-ties", "it goes with --verify");
-  }
-  if (flags.allow_microbatch_sums && !options.verify) {
-    throw FlagError("--allow-microbatch-sums", "it goes with --verify");
-  }
-  options.output_names = ReadOutputNames(flags.output_names, !options.output.empty());
-  options.tolerance.relative = ReadTolerance("--rtol", flags.rtol, options.verify);
-  options.tolerance.absolute = ReadTolerance("--atol", flags.atol, options.verify);
+  options.output_names = ReadOutputNames(flags.output_names);
+  options.tolerance.relative = ReadTolerance("--rtol", flags.rtol);
+  options.tolerance.absolute = ReadTolerance("--atol", flags.atol);
   if (options.verify && options.unpartitioned) {
     throw FlagError("--verify", "there is nothing to compare --unpartitioned with");
   }
@@ -317,7 +321,8 @@ int RunCommand::RunModule(mpi::Ranks* ranks, std::atomic<uint64_t>* work, int ow
   const std::string text = flags.json ? cpu::ToJson(report, failed) : cpu::ToText(report);
   if (auto written = WriteFile("-", text); !written) return ReportError(written.error());
   const bool tells = ranks == nullptr || ranks->rank() == 0;
-  if (auto told = tells ? WriteCiReport(flags.ci, CiReportOf(flags.input, report, failed)) : Expected<void>();
+  if (auto told = tells ? WriteCiReport(flags.ci, CiReportOf(flags.input, report, failed))
+                        : Expected<void>();
       !told) {
     return ReportError(told.error());
   }

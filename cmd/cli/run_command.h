@@ -36,6 +36,7 @@ class RunCommand {
 
  private:
   struct Flags;
+  void AddVerdictFlags(const Command& command);
   void ReadFlags();
   int RunModule(mpi::Ranks* ranks, std::atomic<uint64_t>* work, int own_errors);
   std::unique_ptr<Flags> flags_;

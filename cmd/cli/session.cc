@@ -90,7 +90,7 @@ void AddPrintFlags(const Command& command, PrintOptions& print) {
                     "Spell shardings by mesh axis: {@pod, [{'data'}, {}]}; not with --tiles");
   command.AddSwitch("--tiles", print.tiles,
                     "Spell all shardings as devices=[..], none by mesh axis; not with --named",
-                    "--named");
+                    {"--named"});
 }
 
 // Has the user's program parts of axes? Else none are to be shown, though propagation finds some.
@@ -129,7 +129,7 @@ void AddSessionFlags(const Command& command, SessionOptions& options) {
   command.Add("--time-passes", options.time_passes,
               "Time of each step, as a table on standard error or as JSON in FILE (bare: table; "
               "default: no times)",
-              {.type = "FILE.json", .bare = kTimeTable, .is_output = true});
+              {.type = "FILE.json", .bare = kTimeTable, .is_output = true, .dash_is_stderr = true});
   command.Add("--repeat", options.repeat,
               "Do everything N times, for --time-passes, which tells medians (default: 1)",
               {.type = "N", .between = {{1, 1000000}}});

@@ -112,9 +112,7 @@ class Uniformity {
       auto made = factory(x);
       if (!made) {
         Diagnostic error = made.error();
-        const bool is_located =
-            error.line > 0 || !error.file.empty() || error.message.starts_with("instruction %");
-        if (!is_located) {
+        if (error.file.empty()) {
           std::string hint = std::move(error.hint);
           error = program_.module->ErrorAt(&x, error.code, error.message);
           error.hint = std::move(hint);

@@ -172,20 +172,22 @@ void AddReduceFlags(const Command& command, ReduceFlags& flags) {
   command.AddSwitch("--crashes", flags.crashes,
                     "Programs are interesting on which the command of --test is ended by a signal, "
                     "or by an internal error of gshard (4); without --test it is `gshard-run {}`",
-                    "--verify-fails");
+                    {"--verify-fails"});
   command.AddSwitch(
       "--differs-from-xla", flags.differs_from_xla,
       "Programs are interesting for which gshard-run and XLA on CPU, of the jaxlib of "
       "--python, give different values",
-      "--verify-fails");
-  command.Add("--python", flags.python,
-              "With --differs-from-xla: the Python that has jax (default: python3)",
-              {.type = "FILE"});
-  command.Add("--rtol", flags.rtol,
-              "With --differs-from-xla: what an output may be off by, as a share of its largest "
-              "magnitude (default: 1e-4 for f32, 2e-2 for bf16 and f16, 1e-9 for f64, by the "
-              "coarsest in the program)",
-              {.type = "X"});
+      {"--verify-fails"});
+  command.AddOnlyWith({"--differs-from-xla"}, [&] {
+    command.Add("--python", flags.python,
+                "With --differs-from-xla: the Python that has jax (default: python3)",
+                {.type = "FILE"});
+    command.Add("--rtol", flags.rtol,
+                "With --differs-from-xla: what an output may be off by, as a share of its largest "
+                "magnitude (default: 1e-4 for f32, 2e-2 for bf16 and f16, 1e-9 for f64, by the "
+                "coarsest in the program)",
+                {.type = "X"});
+  });
   command.Add(
       "--input", flags.inputs,
       "Inputs, as gshard-run takes them: .npz with p0, p1, .. or parameters' names. They "
@@ -219,12 +221,6 @@ void CheckFlags(const ReduceFlags& flags) {
   }
   if (flags.differs_from_xla && flags.crashes) {
     throw FlagError("--differs-from-xla", "it cannot be given together with --crashes");
-  }
-  if (!flags.differs_from_xla && !flags.python.empty()) {
-    throw FlagError("--python", "it goes with --differs-from-xla");
-  }
-  if (!flags.differs_from_xla && !flags.rtol.empty()) {
-    throw FlagError("--rtol", "it goes with --differs-from-xla");
   }
   if (!flags.rtol.empty()) NumberOf("--rtol", flags.rtol);
 }

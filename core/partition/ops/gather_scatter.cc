@@ -7,6 +7,7 @@
 
 #include "core/analysis/indexed_dims.h"
 #include "core/partition/ops/rules.h"
+#include "core/partition/scope/partial_values.h"
 #include "core/partition/scope/range_cut.h"
 #include "ir/custom_call.h"
 #include "ir/dims.h"
@@ -237,16 +238,24 @@ class IndexComponents {
   std::vector<Instruction*> parts_;
 };
 
-// A condition on index vectors as one on the windowed array.
+// A condition on index vectors without their dim, which is of size 1.
+Instruction* WithoutVectorDim(PartitionContext& rule, Instruction* condition,
+                              const Geometry& geometry) {
+  std::vector<int64_t> dims;
+  for (int64_t d = 0; d < condition->shape()->rank(); ++d) {
+    if (d != geometry.vector_dim) dims.push_back(condition->shape()->dim(d));
+  }
+  return rule.builder().Reshape(condition, dims);
+}
+
+// Such a condition as one on the windowed array.
 Instruction* OnWindows(PartitionContext& rule, Instruction* condition, const Geometry& geometry,
                        std::span<const int64_t> windowed_dims) {
-  std::vector<int64_t> dims, targets;
-  for (int64_t d = 0; d < condition->shape()->rank(); ++d) {
-    if (d == geometry.vector_dim) continue;
-    dims.push_back(condition->shape()->dim(d));
-    targets.push_back(geometry.windowed_of[At(d)]);
+  std::vector<int64_t> targets;
+  for (int64_t d : geometry.windowed_of) {
+    if (d >= 0) targets.push_back(d);
   }
-  return rule.builder().Broadcast(rule.builder().Reshape(condition, dims), windowed_dims, targets);
+  return rule.builder().Broadcast(condition, windowed_dims, targets);
 }
 
 Instruction* Both(Builder& builder, Instruction* a, Instruction* b) {
@@ -303,6 +312,10 @@ class LocalGather {
         components_(rule, indices_, attributes_.index_vector_dim),
         nothing_(ReductionIdentity(rule.scope(), operand_->shape()->dtype())) {}
 
+  // Per index vector, without its dim: whether the window is in the tile; null: all are. Of what
+  // was emitted.
+  Instruction* own_rows() const { return own_rows_; }
+
   Instruction* Emit(const Shape* shape) {
     const Shape* from = rule_.operand_shape(0);
     bool changed = false;
@@ -317,7 +330,8 @@ class LocalGather {
     Instruction* operands[] = {operand_, indices_};
     Instruction* local = builder.Add(Opcode::kGather, operands, attributes_, shape);
     if (is_in_ != nullptr) {
-      Instruction* valid = OnWindows(rule_, is_in_, geometry_, shape->dims());
+      own_rows_ = WithoutVectorDim(rule_, is_in_, geometry_);
+      Instruction* valid = OnWindows(rule_, own_rows_, geometry_, shape->dims());
       local = builder.Select(valid, local, builder.BroadcastScalar(nothing_, shape->dims()));
       local->set_shape(shape);
     }
@@ -390,7 +404,96 @@ class LocalGather {
   IndexComponents components_;
   Instruction* nothing_;
   Instruction* is_in_ = nullptr;  // per index vector: its window is in the tile
+  Instruction* own_rows_ = nullptr;
 };
+
+// What PartitionedValue::own_rows of a gather's result says.
+void TellOwnRows(PartitionContext& rule, const Geometry& geometry, Instruction* own,
+                 PartitionedValue& value) {
+  const MeshLayout* layout = value.variants[0].layout;
+  MeshLayout rows = *layout;
+  rows.manual.insert(rows.manual.end(), layout->unreduced.begin(), layout->unreduced.end());
+  rows.unreduced.clear();
+  rows.dims.clear();
+  std::vector<int64_t> dims;
+  for (int64_t d : geometry.windowed_of) {
+    if (d < 0) continue;
+    value.row_dims.push_back(d);
+    dims.push_back(value.shape->dim(d));
+    rows.dims.push_back(layout->dims[At(d)]);
+  }
+  const Shape* shape = rule.context().Array(DType::kPred, dims);
+  value.own_rows = rule.scope().NewValue(shape, rule.layouts().Intern(std::move(rows)), own);
+}
+
+// The dot that reads gathered rows, if nobody else does, it adds up none of them and makes half or
+// less of them; null: none. Then the devices that have the rows can multiply them, and products are
+// added up over devices in place of rows.
+const Instruction* DotOfRows(PartitionContext& rule, const Geometry& geometry) {
+  const Instruction* rows = &rule.source();
+  const Users& users = rule.scope().run().UsersIn(*rows->parent());
+  const auto only_user = [&] { return users.of(rows).size() == 1 ? users.of(rows)[0] : nullptr; };
+  const Instruction* user = only_user();
+  for (; user != nullptr && WidensFloat(*user); user = only_user()) rows = user;
+  if (user == nullptr || user->opcode() != Opcode::kDot) return nullptr;
+  const Instruction* factor = user->operand(user->operand(0) == rows ? 1 : 0);
+  while (WidensFloat(*factor)) factor = factor->operand(0);
+  if (factor == rows || factor->opcode() == Opcode::kGather) return nullptr;
+  const auto& dot = user->attributes<DotAttributes>();
+  const Dims contracting = user->operand(0) == rows ? dot.lhs_contracting : dot.rhs_contracting;
+  for (int64_t d : geometry.windowed_of) {
+    if (d >= 0 && Contains(contracting, d)) return nullptr;
+  }
+  const bool is_less = 2 * user->shape()->element_count() <= rows->shape()->element_count();
+  return is_less ? user : nullptr;
+}
+
+// The strategy that leaves each row with the device whose tile of the operand has it, for a dot
+// (DotOfRows), where that costs less than `usual`; else null.
+const Strategy* StrategyForDot(PartitionContext& rule, const Labels& labels,
+                               const Geometry& geometry, const Strategy& usual) {
+  const Shape* shape = rule.source().shape();
+  const PartitionedValue& operand = *rule.operand(0);
+  const MeshLayout* wanted = rule.wanted();
+  if (!rule.scope().run().options.policies.defer_sums || !IsFloat(shape->dtype()) ||
+      operand.variants.empty() || wanted->kind != MeshLayout::Kind::kTiled ||
+      IsPartial(rule.wanted_leaves())) {
+    return nullptr;
+  }
+  const MeshLayout* has = operand.variants[0].layout;
+  if (has->kind != MeshLayout::Kind::kTiled || !has->unreduced.empty() ||
+      has->manual != wanted->manual || (has->order != wanted->order && wanted->TileCount() > 1)) {
+    return nullptr;
+  }
+  AxisList tiles;
+  for (size_t d = 0; d < geometry.operand.size(); ++d) {
+    const OperandDim& dim = geometry.operand[d];
+    if (dim.kind != OperandDim::Kind::kIndexed || dim.window != 1) continue;
+    tiles.insert(tiles.end(), has->dims[d].begin(), has->dims[d].end());
+  }
+  if (tiles.empty()) return nullptr;
+  const Instruction* dot = DotOfRows(rule, geometry);
+  if (dot == nullptr) return nullptr;
+  MeshLayout layout = *WithoutAxes(rule.layouts(), *wanted, tiles);
+  layout.order = has->order;
+  layout.unreduced = tiles;
+  layout.combiner = labels.combiner;
+  const MeshLayout* partial[] = {rule.layouts().Intern(std::move(layout))};
+  const Shape* const shapes[] = {shape};
+  const Strategy& strategy = ChooseStrategy(rule.scope(), labels, rule.operands(), shapes, partial);
+  if (strategy.results[0] != partial[0]) return nullptr;
+  // Products take as much of the network as rows, by their number; the other factor may have to be
+  // gathered along the tiles.
+  const double share = static_cast<double>(dot->shape()->element_count()) /
+                       static_cast<double>(shape->element_count());
+  const double sums = share * rule.scope().run().planner.Plan(shape, partial[0], wanted).cost;
+  const auto bytes = [](const Instruction* x) {
+    return static_cast<double>(x->shape()->element_count()) * DTypeBits(x->shape()->dtype()) / 8;
+  };
+  const double factor = std::min(bytes(dot->operand(0)), bytes(dot->operand(1))) /
+                        static_cast<double>(wanted->TileCount());
+  return strategy.cost + sums + factor < usual.cost ? &strategy : nullptr;
+}
 
 }  // namespace
 
@@ -401,12 +504,18 @@ RuleResult Gather(PartitionContext& rule) {
   if (to->element_count() == 0 || from->element_count() == 0) return rule.Default();
   const Geometry geometry =
       MakeGeometry(rule.source().operand(1), from, IndexingDimsOf(gather), to);
-  const Strategy& strategy = rule.Choose(GatherLabels(rule, geometry));
+  const Labels labels = GatherLabels(rule, geometry);
+  const Strategy& usual = rule.Choose(labels);
+  const Strategy* const for_dot = StrategyForDot(rule, labels, geometry, usual);
+  const Strategy& strategy = for_dot != nullptr ? *for_dot : usual;
   const MeshLayout* result = strategy.results[0];
   const Shape* shape = LocalShape(rule.context(), to, rule.layouts().Reduced(result));
-  Instruction* local = LocalGather(rule, geometry, strategy).Emit(shape);
+  LocalGather gathered(rule, geometry, strategy);
+  Instruction* local = gathered.Emit(shape);
   rule.TakeName(local);
-  return rule.Result(local, result);
+  PartitionedValue* value = rule.Result(local, result);
+  if (for_dot != nullptr) TellOwnRows(rule, geometry, gathered.own_rows(), *value);
+  return value;
 }
 
 namespace {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/partition/scope/range_cut.h"
 #include "ir/dims.h"
 
 namespace gshard {
@@ -11,21 +12,6 @@ namespace gshard {
 namespace {
 
 bool IsPartial(const MeshLayout* layout) { return !layout->unreduced.empty(); }
-
-// Do the dims of `layout` leave all sub-axes of `axes` alone?
-bool HasNoneOf(MeshLayoutTable& layouts, const MeshLayout& layout, AxisList axes) {
-  for (const AxisList& list : layout.dims) axes.insert(axes.end(), list.begin(), list.end());
-  std::optional<AxisList> sub_axes = CommonSubAxes(axes, layouts.device_count());
-  if (!sub_axes.has_value()) return false;
-  std::vector<bool> taken(sub_axes->size(), false);
-  for (const DeviceAxis& axis : axes) {
-    for (int sub_axis : SubAxesOf(*sub_axes, axis)) {
-      if (taken[static_cast<size_t>(sub_axis)]) return false;
-      taken[static_cast<size_t>(sub_axis)] = true;
-    }
-  }
-  return true;
-}
 
 // Rules that carry values or leave partial results take partial layouts as they are.
 bool KnowsPartialLayouts(Opcode opcode) {
@@ -44,6 +30,21 @@ bool KnowsPartialLayouts(Opcode opcode) {
     default:  // no rule of its own for partial values
       return false;
   }
+}
+
+// Do the dims of `layout` leave all sub-axes of `axes` alone?
+bool HasNoneOf(MeshLayoutTable& layouts, const MeshLayout& layout, AxisList axes) {
+  for (const AxisList& list : layout.dims) axes.insert(axes.end(), list.begin(), list.end());
+  std::optional<AxisList> sub_axes = CommonSubAxes(axes, layouts.device_count());
+  if (!sub_axes.has_value()) return false;
+  std::vector<bool> taken(sub_axes->size(), false);
+  for (const DeviceAxis& axis : axes) {
+    for (int sub_axis : SubAxesOf(*sub_axes, axis)) {
+      if (taken[static_cast<size_t>(sub_axis)]) return false;
+      taken[static_cast<size_t>(sub_axis)] = true;
+    }
+  }
+  return true;
 }
 
 // One operation on operands that are partial along the sub-axes its result is wanted partial along.
@@ -70,7 +71,15 @@ class PartialOperandRule {
     PartitionContext inner(rule_.scope(), source_, operands, hidden);
     RuleResult result = op_(inner);
     if (!result) return result;
-    return Uncovered(*result, hidden[0]);
+    PartitionedValue* rows = OperandWithOwnRows();
+    if (rows == nullptr) return Uncovered(*result, hidden[0], nullptr);
+    if (source_.opcode() == Opcode::kDot) return Uncovered(*result, hidden[0], rows);
+    PartitionedValue* value = Uncovered(*result, hidden[0], nullptr);
+    if (source_.opcode() == Opcode::kConvert) {
+      value->own_rows = rows->own_rows;
+      value->row_dims = rows->row_dims;
+    }
+    return value;
   }
 
  private:
@@ -122,11 +131,8 @@ class PartialOperandRule {
       case Opcode::kAdd:
       case Opcode::kSubtract:
         return IfPartial(all);
-      case Opcode::kConvert: {
-        DType from = source_.operand(0)->shape()->dtype();
-        bool is_exact = IsFloat(from) && IsFloat(dtype) && DTypeBits(from) < DTypeBits(dtype);
-        return is_exact ? IfPartial(all) : std::nullopt;
-      }
+      case Opcode::kConvert:
+        return WidensFloat(source_) ? IfPartial(all) : std::nullopt;
       case Opcode::kDot:
       case Opcode::kMultiply: {
         if (source_.operand(0)->shape()->dtype() != dtype && !IsFloat(dtype)) return std::nullopt;
@@ -214,8 +220,11 @@ class PartialOperandRule {
       const MeshLayout* whole = rule_.Whole(operand->shape->rank());
       const MeshLayout* layout = PartitionScope::LayoutOf(*operand);
       if (!StaysClear(*operand, layout)) {
-        if (operand->maker == nullptr) return nullptr;
-        layout = whole;
+        const bool moves = OperandWithOwnRows() != nullptr;
+        if (operand->maker == nullptr && !moves) return nullptr;
+        layout = operand->maker == nullptr
+                     ? WithoutAxes(rule_.layouts(), *layout, wanted_->unreduced)
+                     : whole;
       }
       Instruction* local = rule_.Operand(static_cast<int64_t>(i), layout);
       proxy = rule_.scope().NewValue(operand->shape, Hidden(layout), local);
@@ -236,8 +245,50 @@ class PartialOperandRule {
            HasNoneOf(rule_.layouts(), *layout, wanted_->unreduced);
   }
 
-  // The rule's result as a partial value of the source's.
-  PartitionedValue* Uncovered(PartitionedValue* result, const MeshLayout* hidden) {
+  PartitionedValue* OperandWithOwnRows() const {
+    for (PartitionedValue* operand : rule_.operands()) {
+      if (operand->own_rows != nullptr) return operand;
+    }
+    return nullptr;
+  }
+
+  // A dot's local result, in a layout whose partial sub-axes are hidden, with zero for the products
+  // of rows that other devices have: an infinite factor times their zeros is no number.
+  Instruction* OwnProducts(Instruction* local, const MeshLayout* layout,
+                           const PartitionedValue& rows) {
+    const auto& dot = rule_.attributes<DotAttributes>();
+    const bool is_lhs = rule_.operand(0)->own_rows != nullptr;
+    const int64_t rank = rows.shape->rank();
+    const Dims batch = is_lhs ? dot.lhs_batch : dot.rhs_batch;
+    const Dims contracting = is_lhs ? dot.lhs_contracting : dot.rhs_contracting;
+    std::vector<int64_t> result_dim(At(rank), -1);
+    for (size_t i = 0; i < batch.size(); ++i) result_dim[At(batch[i])] = static_cast<int64_t>(i);
+    int64_t next = source_.shape()->rank();
+    if (is_lhs) {
+      const Shape* rhs = rule_.operand_shape(1);
+      next -= rhs->rank() - static_cast<int64_t>(dot.rhs_batch.size() + contracting.size());
+    }
+    for (int64_t d = rank - 1; d >= 0; --d) {  // free dims are the side's last ones
+      if (!Contains(batch, d) && !Contains(contracting, d)) result_dim[At(d)] = --next;
+    }
+    std::vector<AxisList> lists;
+    std::vector<int64_t> targets;
+    for (int64_t d : rows.row_dims) {
+      targets.push_back(result_dim[At(d)]);
+      lists.push_back(layout->dims[At(targets.back())]);
+    }
+    const MeshLayout* where = rule_.layouts().WithDims(layout, std::move(lists));
+    Builder& builder = rule_.builder();
+    const Dims dims = local->shape()->dims();
+    Instruction* own = builder.Broadcast(rule_.Move(rows.own_rows, where), dims, targets);
+    Instruction* nothing = ReductionIdentity(rule_.scope(), local->shape()->dtype());
+    return builder.Select(own, local, builder.BroadcastScalar(nothing, dims));
+  }
+
+  // The rule's result as a partial value of the source's. `rows`: the operand that has own rows, if
+  // they are masked here.
+  PartitionedValue* Uncovered(PartitionedValue* result, const MeshLayout* hidden,
+                              const PartitionedValue* rows) {
     const MeshLayout* layout = hidden;
     if (result->maker == nullptr) {
       layout = result->variants[0].layout;
@@ -246,6 +297,7 @@ class PartialOperandRule {
       }
     }
     Instruction* local = rule_.Move(result, layout);
+    if (rows != nullptr) local = OwnProducts(local, layout, *rows);
     return rule_.Result(local, Partial(layout));
   }
 
@@ -294,10 +346,33 @@ const MeshLayout* OnlyPartial(PartitionContext& rule, int64_t i) {
   return users.of(source.operand(i)).size() == 1 ? operand.variants[0].layout : nullptr;
 }
 
+// The partial layout of a dot's, or a widening convert's, result from an operand whose rows its
+// devices own; null: it has none.
+const MeshLayout* LayoutFromOwnRows(PartitionContext& rule) {
+  const Instruction& source = rule.source();
+  if (source.opcode() != Opcode::kDot && !WidensFloat(source)) return nullptr;
+  for (int64_t i = 0; i < source.operand_count(); ++i) {
+    if (rule.operand(i)->own_rows == nullptr) continue;
+    const MeshLayout* has = OnlyPartial(rule, i);
+    const MeshLayout* wanted = rule.wanted();
+    if (has == nullptr || wanted->kind != MeshLayout::Kind::kTiled ||
+        has->manual != wanted->manual || (wanted->order != has->order && wanted->TileCount() > 1)) {
+      return nullptr;
+    }
+    MeshLayout layout = *WithoutAxes(rule.layouts(), *wanted, has->unreduced);
+    layout.order = has->order;
+    layout.unreduced = has->unreduced;
+    layout.combiner = has->combiner;
+    return rule.layouts().Intern(std::move(layout));
+  }
+  return nullptr;
+}
+
 // The partial layout that the result may be left in; null: none.
 const MeshLayout* DeferredLayout(PartitionContext& rule) {
   const Instruction& source = rule.source();
   if (source.operand_count() == 0 || !source.shape()->IsArray()) return nullptr;
+  if (const MeshLayout* of_rows = LayoutFromOwnRows(rule)) return of_rows;
   const MeshLayout* has = OnlyPartial(rule, 0);
   const MeshLayout* wanted = rule.wanted();
   if (has == nullptr || wanted->kind != MeshLayout::Kind::kTiled || has->manual != wanted->manual) {
@@ -325,6 +400,23 @@ const MeshLayout* DeferredLayout(PartitionContext& rule) {
 
 bool IsPartial(std::span<const MeshLayout* const> leaves) {
   return std::ranges::any_of(leaves, [](const MeshLayout* leaf) { return IsPartial(leaf); });
+}
+
+const MeshLayout* WithoutAxes(MeshLayoutTable& layouts, const MeshLayout& layout,
+                              const AxisList& axes) {
+  std::vector<AxisList> dims = layout.dims;
+  for (AxisList& list : dims) {
+    MeshLayout one = layout;
+    one.dims.assign(1, list);
+    if (!HasNoneOf(layouts, one, axes)) list.clear();
+  }
+  return layouts.WithDims(&layout, std::move(dims));
+}
+
+bool WidensFloat(const Instruction& x) {
+  if (x.opcode() != Opcode::kConvert) return false;
+  const DType from = x.operand(0)->shape()->dtype(), to = x.shape()->dtype();
+  return IsFloat(from) && IsFloat(to) && DTypeBits(from) < DTypeBits(to);
 }
 
 RuleResult RunWantedPartial(PartitionContext& rule, OpRule op) {

@@ -35,7 +35,7 @@ struct PartitionedValue {
   };
 
   explicit PartitionedValue(std::pmr::memory_resource* memory)
-      : variants(memory), elements(memory) {}
+      : variants(memory), row_dims(memory), elements(memory) {}
 
   const Instruction* source = nullptr;  // null for values that rules make on the way
   const Shape* shape = nullptr;         // of the whole value
@@ -51,6 +51,12 @@ struct PartitionedValue {
   std::pmr::vector<Variant> variants;
   const Rematerializer* maker = nullptr;  // null: only the variants are there to start from
   PartitionedValue* payload = nullptr;
+
+  // Of a partial value of which each row (of a gather) is one device's, and zero on the others:
+  // pred of the rows, true where the device has them. Its dims are `row_dims` of the value, and the
+  // sub-axes along which the value is partial are manual ones of it. Null: nothing is known.
+  PartitionedValue* own_rows = nullptr;
+  std::pmr::vector<int64_t> row_dims;
 
   // Tuples.
   std::pmr::vector<PartitionedValue*> elements;
