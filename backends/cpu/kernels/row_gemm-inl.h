@@ -225,11 +225,11 @@ constexpr size_t kMaxRows = kV == 1   ? kNarrowRows
                             : kV == 4 ? kFewRows
                                       : 1;
 
-// Zen does one product of vectors of 512 bits a cycle: 12 sums keep it busy, and of higher blocks
-// it stores the sums while it has nothing to multiply.
+// Zen 4 does one product of vectors of 512 bits a cycle: 12 sums keep it busy, and of higher blocks
+// it stores the sums while it has nothing to multiply. Zen 5 does two.
 inline bool PrefersLowBlocks() {
 #if defined(__x86_64__)
-  return __builtin_cpu_is("amd");
+  return __builtin_cpu_is("amdfam19h");
 #else
   return false;
 #endif
