@@ -313,21 +313,26 @@ int ListPasses(const Flags& flags) {
   return written ? kExitOk : ReportError(written.error());
 }
 
-void AddPassFlags(const Command& command, Flags& flags) {
+// `asks_for_update`: the flag that may ask for weight-update-sharding.
+void AddPassFlags(const Command& command, const char* asks_for_update, Flags& flags) {
   command.Add("--windowed-einsum", flags.windowed_einsum,
               "Loop einsums whose all-gather or reduce-scatter has so many bytes (default: none)",
               {.type = "SIZE"});
-  command.Add("--weight-update-axes", flags.context.weight_update.axes,
-              "Mesh axes of weight-update-sharding, joined by + (default: the batch's)",
-              {.type = "AXES"});
+  command.AddOnlyWith({asks_for_update}, [&] {
+    command.Add("--weight-update-axes", flags.context.weight_update.axes,
+                "Mesh axes of weight-update-sharding, joined by + (default: the batch's)",
+                {.type = "AXES"});
+  });
 }
 
 void AddPrintFlags(const Command& print, Flags& flags) {
   print.Add("--format", flags.session.format,
             "Language of the result: hlo, or stablehlo with Shardy (default: hlo)",
             {.type = "FORMAT", .one_of = {"hlo", "stablehlo"}});
-  print.AddSwitch("--gspmd", flags.session.gspmd,
-                  "With --format stablehlo: shardings as mhlo.sharding, not Shardy's");
+  print.AddOnlyWith({"--format"}, [&] {
+    print.AddSwitch("--gspmd", flags.session.gspmd,
+                    "With --format stablehlo: shardings as mhlo.sharding, not Shardy's");
+  });
 }
 
 void AddAnnotateFlags(const Command& annotate, Flags& flags) {
@@ -368,7 +373,7 @@ void AddPartitionFlags(const Command& partition, Flags& flags) {
   partition.AddSwitch("--as-xla", flags.as_xla, kAsXlaHelp);
   partition.AddSwitch("--weight-update-sharding", flags.weight_update_sharding,
                       "Cut optimizer state and weight updates along the batch's axes first");
-  AddPassFlags(partition, flags);
+  AddPassFlags(partition, "--weight-update-sharding", flags);
   partition.Add(
       "--report", flags.report,
       "Collectives by bytes with their causes, full rematerialisations and what avoids "
@@ -387,7 +392,7 @@ void AddOptimizeFlags(const Command& optimize, Flags& flags) {
                fmt::format("Joined by commas; list-passes tells what they do (default: {})",
                            fmt::join(DefaultOptimization(), ", ")),
                {.type = "PASSES"});
-  AddPassFlags(optimize, flags);
+  AddPassFlags(optimize, "--passes", flags);
   optimize.Add("--combine-threshold", flags.combine_threshold,
                "Most bytes of a combined collective (default: 32MiB)", {.type = "SIZE"});
 }
