@@ -596,6 +596,15 @@ class GraphBuilder {
     return kernel != nullptr && kernel->root != x;
   }
 
+  // The same of a result of a compiled text's fusion that gives several.
+  bool IsWrittenBeside(const Instruction* fusion, uint32_t leaf) const {
+    if (!options_.fusion.for_tpu || leaf == 0) return false;
+    return std::ranges::none_of(users_.of(fusion), [&](const Instruction* user) {
+      return user->opcode() == Opcode::kGetTupleElement && Place(user).is_result &&
+             user->attributes<GetTupleElementAttributes>().index == leaf;
+    });
+  }
+
   template <typename Offer>
   void OfferInputs(const Instruction* x, uint32_t leaf, const Offer& offer) {
     if (x->opcode() == Opcode::kFusion) return OfferFusionInputs(x, leaf, offer);
@@ -627,6 +636,7 @@ class GraphBuilder {
     if (root->opcode() == Opcode::kTuple) {
       if (leaf >= root->operand_count()) return;
       root = root->operand(leaf);
+      if (IsElementwise(root->opcode()) && IsWrittenBeside(x, leaf)) return;
     }
     std::vector<OperandLeaf> inputs = InPlaceInputs(
         root, 0, [](const Instruction* value) { return value->opcode() == Opcode::kParameter; });
