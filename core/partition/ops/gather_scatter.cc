@@ -9,6 +9,7 @@
 #include "core/partition/ops/rules.h"
 #include "core/partition/scope/partial_values.h"
 #include "core/partition/scope/range_cut.h"
+#include "core/partition/scope/recompute.h"
 #include "ir/custom_call.h"
 #include "ir/dims.h"
 
@@ -448,8 +449,41 @@ const Instruction* DotOfRows(PartitionContext& rule, const Geometry& geometry) {
   return is_less ? user : nullptr;
 }
 
+// What a strategy receives until the result is in the layout `wanted`, as ReshardPlan::cost.
+double TrafficOf(PartitionContext& rule, const Strategy& strategy, const MeshLayout* wanted) {
+  PartitionScope& scope = rule.scope();
+  const Shape* shape = rule.source().shape();
+  double cost = scope.run().planner.Plan(shape, strategy.results[0], wanted).cost;
+  for (size_t i = 0; i < strategy.operands.size(); ++i) {
+    const PartitionedValue& operand = *rule.operands()[i];
+    const double move = scope.ReshardCost(operand, strategy.operands[i]);
+    if (!IsCheaperToRecompute(scope, operand, strategy.operands[i], move)) cost += move;
+  }
+  return cost;
+}
+
+// The price of rows that a device gathers and multiplies in the layout `own`, and would not if they
+// lay as by the strategy `usual`, or as wanted.
+double RepeatedWork(PartitionContext& rule, const Instruction& dot, const MeshLayout& own,
+                    const Strategy& usual) {
+  // Memory carries about eight bytes while a network carries one; rows are read, written and read
+  // again.
+  constexpr double kBytesPerRowByte = 3.0 / 8;
+  const int64_t tiles = std::max(usual.results[0]->TileCount(), rule.wanted()->TileCount());
+  const double repeated =
+      1.0 / static_cast<double>(own.TileCount()) - 1.0 / static_cast<double>(tiles);
+  const Shape* rows = rule.source().shape();
+  double flops = 2 * static_cast<double>(dot.shape()->element_count());
+  const auto& attributes = dot.attributes<DotAttributes>();
+  for (int64_t d : attributes.lhs_contracting) {
+    flops *= static_cast<double>(dot.operand(0)->shape()->dim(d));
+  }
+  return std::max(0.0, repeated) * (kBytesPerRowByte * static_cast<double>(rows->byte_size()) +
+                                    rule.scope().run().options.bytes_per_repeated_flop * flops);
+}
+
 // The strategy that leaves each row with the device whose tile of the operand has it, for a dot
-// (DotOfRows), where that costs less than `usual`; else null.
+// (DotOfRows), where less is received so, and less repeated, than by `usual`; else null.
 const Strategy* StrategyForDot(PartitionContext& rule, const Labels& labels,
                                const Geometry& geometry, const Strategy& usual) {
   const Shape* shape = rule.source().shape();
@@ -482,17 +516,18 @@ const Strategy* StrategyForDot(PartitionContext& rule, const Labels& labels,
   const Shape* const shapes[] = {shape};
   const Strategy& strategy = ChooseStrategy(rule.scope(), labels, rule.operands(), shapes, partial);
   if (strategy.results[0] != partial[0]) return nullptr;
-  // Products take as much of the network as rows, by their number; the other factor may have to be
+  // Products take as much of the network as rows, byte by byte; the other factor may have to be
   // gathered along the tiles.
-  const double share = static_cast<double>(dot->shape()->element_count()) /
-                       static_cast<double>(shape->element_count());
-  const double sums = share * rule.scope().run().planner.Plan(shape, partial[0], wanted).cost;
   const auto bytes = [](const Instruction* x) {
     return static_cast<double>(x->shape()->element_count()) * DTypeBits(x->shape()->dtype()) / 8;
   };
+  const double share = bytes(dot) / bytes(&rule.source());
+  const double sums = share * rule.scope().run().planner.Plan(shape, partial[0], wanted).cost;
   const double factor = std::min(bytes(dot->operand(0)), bytes(dot->operand(1))) /
                         static_cast<double>(wanted->TileCount());
-  return strategy.cost + sums + factor < usual.cost ? &strategy : nullptr;
+  const double work = RepeatedWork(rule, *dot, *partial[0], usual);
+  const double own = TrafficOf(rule, strategy, partial[0]) + sums + factor + work;
+  return own < TrafficOf(rule, usual, wanted) ? &strategy : nullptr;
 }
 
 }  // namespace
