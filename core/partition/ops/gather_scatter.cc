@@ -7,9 +7,9 @@
 
 #include "core/analysis/indexed_dims.h"
 #include "core/partition/ops/rules.h"
+#include "core/partition/scope/own_rows.h"
 #include "core/partition/scope/partial_values.h"
 #include "core/partition/scope/range_cut.h"
-#include "core/partition/scope/recompute.h"
 #include "ir/custom_call.h"
 #include "ir/dims.h"
 
@@ -408,126 +408,76 @@ class LocalGather {
   Instruction* own_rows_ = nullptr;
 };
 
-// What PartitionedValue::own_rows of a gather's result says.
-void TellOwnRows(PartitionContext& rule, const Geometry& geometry, Instruction* own,
-                 PartitionedValue& value) {
+// The dims of the result that rows are, and what owners of rows are known.
+struct RowsAndOwners {
+  GatheredRows rows;
+  PartitionedValue** owners = nullptr;
+};
+
+RowsAndOwners RowsOf(PartitionContext& rule, const Geometry& geometry) {
+  RowsAndOwners result;
+  const PartitionedValue& operand = *rule.operand(0);
+  if (operand.variants.empty()) return result;
+  const MeshLayout* has = operand.variants[0].layout;
+  if (has->kind != MeshLayout::Kind::kTiled || IsPartial({&has, 1})) return result;
+  AxisList& tiles = result.rows.tiles;
+  std::vector<int64_t> key = {reinterpret_cast<int64_t>(rule.operand(1)),
+                              reinterpret_cast<int64_t>(has->order), geometry.vector_dim};
+  for (size_t d = 0; d < geometry.operand.size(); ++d) {
+    const OperandDim& dim = geometry.operand[d];
+    if (dim.kind != OperandDim::Kind::kIndexed || dim.window != 1 || has->dims[d].empty()) continue;
+    tiles.insert(tiles.end(), has->dims[d].begin(), has->dims[d].end());
+    key.insert(key.end(), {dim.component, operand.shape->dim(static_cast<int64_t>(d)),
+                           std::ssize(has->dims[d])});
+    for (const DeviceAxis& axis : has->dims[d]) key.insert(key.end(), {axis.size, axis.stride});
+  }
+  if (tiles.empty()) return result;
+  // Dims of size 1 say nothing of a row, and reshapes lose them.
+  const Shape* shape = rule.source().shape();
+  for (bool all : {false, true}) {
+    if (!result.rows.dims.empty()) break;
+    for (int64_t d : geometry.windowed_of) {
+      if (d >= 0 && (all || shape->dim(d) > 1)) result.rows.dims.push_back(d);
+    }
+  }
+  result.owners = &rule.scope().RowOwners(key);
+  result.rows.owners = *result.owners;
+  return result;
+}
+
+// PartitionedValue::own_rows of a gather's result. `own`: per index vector, without its dim.
+PartitionedValue* OwnersOf(PartitionContext& rule, const Geometry& geometry,
+                           const GatheredRows& gathered, Instruction* own,
+                           const PartitionedValue& value) {
   const MeshLayout* layout = value.variants[0].layout;
   MeshLayout rows = *layout;
   rows.manual.insert(rows.manual.end(), layout->unreduced.begin(), layout->unreduced.end());
   rows.unreduced.clear();
   rows.dims.clear();
-  std::vector<int64_t> dims;
+  MeshLayout kept = rows;
+  std::vector<int64_t> dims, kept_dims;
   for (int64_t d : geometry.windowed_of) {
     if (d < 0) continue;
-    value.row_dims.push_back(d);
+    const bool is_kept = Contains(gathered.dims, d);
     dims.push_back(value.shape->dim(d));
     rows.dims.push_back(layout->dims[At(d)]);
+    if (!is_kept) continue;
+    kept_dims.push_back(value.shape->dim(d));
+    kept.dims.push_back(layout->dims[At(d)]);
   }
-  const Shape* shape = rule.context().Array(DType::kPred, dims);
-  value.own_rows = rule.scope().NewValue(shape, rule.layouts().Intern(std::move(rows)), own);
-}
-
-// The dot that reads gathered rows, if nobody else does, it adds up none of them and makes half or
-// less of them; null: none. Then the devices that have the rows can multiply them, and products are
-// added up over devices in place of rows.
-const Instruction* DotOfRows(PartitionContext& rule, const Geometry& geometry) {
-  const Instruction* rows = &rule.source();
-  const Users& users = rule.scope().run().UsersIn(*rows->parent());
-  const auto only_user = [&] { return users.of(rows).size() == 1 ? users.of(rows)[0] : nullptr; };
-  const Instruction* user = only_user();
-  for (; user != nullptr && WidensFloat(*user); user = only_user()) rows = user;
-  if (user == nullptr || user->opcode() != Opcode::kDot) return nullptr;
-  const Instruction* factor = user->operand(user->operand(0) == rows ? 1 : 0);
-  while (WidensFloat(*factor)) factor = factor->operand(0);
-  if (factor == rows || factor->opcode() == Opcode::kGather) return nullptr;
-  const auto& dot = user->attributes<DotAttributes>();
-  const Dims contracting = user->operand(0) == rows ? dot.lhs_contracting : dot.rhs_contracting;
-  for (int64_t d : geometry.windowed_of) {
-    if (d >= 0 && Contains(contracting, d)) return nullptr;
-  }
-  const bool is_less = 2 * user->shape()->element_count() <= rows->shape()->element_count();
-  return is_less ? user : nullptr;
-}
-
-// What a strategy receives until the result is in the layout `wanted`, as ReshardPlan::cost.
-double TrafficOf(PartitionContext& rule, const Strategy& strategy, const MeshLayout* wanted) {
   PartitionScope& scope = rule.scope();
-  const Shape* shape = rule.source().shape();
-  double cost = scope.run().planner.Plan(shape, strategy.results[0], wanted).cost;
-  for (size_t i = 0; i < strategy.operands.size(); ++i) {
-    const PartitionedValue& operand = *rule.operands()[i];
-    const double move = scope.ReshardCost(operand, strategy.operands[i]);
-    if (!IsCheaperToRecompute(scope, operand, strategy.operands[i], move)) cost += move;
+  const MeshLayout* has = rule.layouts().Intern(std::move(rows));
+  PartitionedValue* owners = scope.NewValue(rule.context().Array(DType::kPred, dims), has, own);
+  if (kept_dims.size() == dims.size()) return owners;
+  std::vector<AxisList> lists = has->dims;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d] == 1) lists[d].clear();
   }
-  return cost;
-}
-
-// The price of rows that a device gathers and multiplies in the layout `own`, and would not if they
-// lay as by the strategy `usual`, or as wanted.
-double RepeatedWork(PartitionContext& rule, const Instruction& dot, const MeshLayout& own,
-                    const Strategy& usual) {
-  // Memory carries about eight bytes while a network carries one; rows are read, written and read
-  // again.
-  constexpr double kBytesPerRowByte = 3.0 / 8;
-  const int64_t tiles = std::max(usual.results[0]->TileCount(), rule.wanted()->TileCount());
-  const double repeated =
-      1.0 / static_cast<double>(own.TileCount()) - 1.0 / static_cast<double>(tiles);
-  const Shape* rows = rule.source().shape();
-  double flops = 2 * static_cast<double>(dot.shape()->element_count());
-  const auto& attributes = dot.attributes<DotAttributes>();
-  for (int64_t d : attributes.lhs_contracting) {
-    flops *= static_cast<double>(dot.operand(0)->shape()->dim(d));
-  }
-  return std::max(0.0, repeated) * (kBytesPerRowByte * static_cast<double>(rows->byte_size()) +
-                                    rule.scope().run().options.bytes_per_repeated_flop * flops);
-}
-
-// The strategy that leaves each row with the device whose tile of the operand has it, for a dot
-// (DotOfRows), where less is received so, and less repeated, than by `usual`; else null.
-const Strategy* StrategyForDot(PartitionContext& rule, const Labels& labels,
-                               const Geometry& geometry, const Strategy& usual) {
-  const Shape* shape = rule.source().shape();
-  const PartitionedValue& operand = *rule.operand(0);
-  const MeshLayout* wanted = rule.wanted();
-  if (!rule.scope().run().options.policies.defer_sums || !IsFloat(shape->dtype()) ||
-      operand.variants.empty() || wanted->kind != MeshLayout::Kind::kTiled ||
-      IsPartial(rule.wanted_leaves())) {
-    return nullptr;
-  }
-  const MeshLayout* has = operand.variants[0].layout;
-  if (has->kind != MeshLayout::Kind::kTiled || !has->unreduced.empty() ||
-      has->manual != wanted->manual || (has->order != wanted->order && wanted->TileCount() > 1)) {
-    return nullptr;
-  }
-  AxisList tiles;
-  for (size_t d = 0; d < geometry.operand.size(); ++d) {
-    const OperandDim& dim = geometry.operand[d];
-    if (dim.kind != OperandDim::Kind::kIndexed || dim.window != 1) continue;
-    tiles.insert(tiles.end(), has->dims[d].begin(), has->dims[d].end());
-  }
-  if (tiles.empty()) return nullptr;
-  const Instruction* dot = DotOfRows(rule, geometry);
-  if (dot == nullptr) return nullptr;
-  MeshLayout layout = *WithoutAxes(rule.layouts(), *wanted, tiles);
-  layout.order = has->order;
-  layout.unreduced = tiles;
-  layout.combiner = labels.combiner;
-  const MeshLayout* partial[] = {rule.layouts().Intern(std::move(layout))};
-  const Shape* const shapes[] = {shape};
-  const Strategy& strategy = ChooseStrategy(rule.scope(), labels, rule.operands(), shapes, partial);
-  if (strategy.results[0] != partial[0]) return nullptr;
-  // Products take as much of the network as rows, byte by byte; the other factor may have to be
-  // gathered along the tiles.
-  const auto bytes = [](const Instruction* x) {
-    return static_cast<double>(x->shape()->element_count()) * DTypeBits(x->shape()->dtype()) / 8;
-  };
-  const double share = bytes(dot) / bytes(&rule.source());
-  const double sums = share * rule.scope().run().planner.Plan(shape, partial[0], wanted).cost;
-  const double factor = std::min(bytes(dot->operand(0)), bytes(dot->operand(1))) /
-                        static_cast<double>(wanted->TileCount());
-  const double work = RepeatedWork(rule, *dot, *partial[0], usual);
-  const double own = TrafficOf(rule, strategy, partial[0]) + sums + factor + work;
-  return own < TrafficOf(rule, usual, wanted) ? &strategy : nullptr;
+  const Shape* shape = rule.context().Array(DType::kPred, kept_dims);
+  const MeshLayout* without = rule.layouts().Intern(std::move(kept));
+  Instruction* local = rule.Move(owners, rule.layouts().WithDims(has, std::move(lists)));
+  local = rule.builder().Reshape(local, LocalDims(shape, without));
+  return scope.NewValue(shape, without, local);
 }
 
 }  // namespace
@@ -541,15 +491,22 @@ RuleResult Gather(PartitionContext& rule) {
       MakeGeometry(rule.source().operand(1), from, IndexingDimsOf(gather), to);
   const Labels labels = GatherLabels(rule, geometry);
   const Strategy& usual = rule.Choose(labels);
-  const Strategy* const for_dot = StrategyForDot(rule, labels, geometry, usual);
-  const Strategy& strategy = for_dot != nullptr ? *for_dot : usual;
+  const RowsAndOwners gathered_rows = RowsOf(rule, geometry);
+  const GatheredRows& rows = gathered_rows.rows;
+  const Strategy* const own = StrategyForOwnRows(rule, labels, rows, usual);
+  const Strategy& strategy = own != nullptr ? *own : usual;
   const MeshLayout* result = strategy.results[0];
   const Shape* shape = LocalShape(rule.context(), to, rule.layouts().Reduced(result));
   LocalGather gathered(rule, geometry, strategy);
   Instruction* local = gathered.Emit(shape);
   rule.TakeName(local);
   PartitionedValue* value = rule.Result(local, result);
-  if (for_dot != nullptr) TellOwnRows(rule, geometry, gathered.own_rows(), *value);
+  if (own != nullptr) {
+    PartitionedValue*& owners = *gathered_rows.owners;
+    if (owners == nullptr) owners = OwnersOf(rule, geometry, rows, gathered.own_rows(), *value);
+    value->own_rows = owners;
+    value->row_dims.assign(rows.dims.begin(), rows.dims.end());
+  }
   return value;
 }
 

@@ -4,8 +4,10 @@
 #include <optional>
 #include <vector>
 
+#include "core/partition/scope/own_rows.h"
 #include "core/partition/scope/range_cut.h"
 #include "ir/dims.h"
+#include "ir/op_traits.h"
 
 namespace gshard {
 
@@ -30,6 +32,13 @@ bool KnowsPartialLayouts(Opcode opcode) {
     default:  // no rule of its own for partial values
       return false;
   }
+}
+
+// Is it the convert of a float to a wider one? Such converts are linear.
+bool WidensFloat(const Instruction& x) {
+  if (x.opcode() != Opcode::kConvert) return false;
+  const DType from = x.operand(0)->shape()->dtype(), to = x.shape()->dtype();
+  return IsFloat(from) && IsFloat(to) && DTypeBits(from) < DTypeBits(to);
 }
 
 // Do the dims of `layout` leave all sub-axes of `axes` alone?
@@ -70,15 +79,45 @@ class PartialOperandRule {
     const MeshLayout* hidden[] = {Hidden(wanted_)};
     PartitionContext inner(rule_.scope(), source_, operands, hidden);
     RuleResult result = op_(inner);
-    if (!result) return result;
-    PartitionedValue* rows = OperandWithOwnRows();
-    if (rows == nullptr) return Uncovered(*result, hidden[0], nullptr);
-    if (source_.opcode() == Opcode::kDot) return Uncovered(*result, hidden[0], rows);
-    PartitionedValue* value = Uncovered(*result, hidden[0], nullptr);
-    if (source_.opcode() == Opcode::kConvert) {
-      value->own_rows = rows->own_rows;
-      value->row_dims = rows->row_dims;
+    return result ? Uncovered(*result, hidden[0], nullptr) : result;
+  }
+
+  // The same on rows that their devices own, for any operation that takes them (FlowOfRows).
+  std::optional<RuleResult> RunOnRows() {
+    std::vector<std::vector<int64_t>> dims(rule_.operands().size());
+    std::vector<const std::vector<int64_t>*> rows(dims.size(), nullptr);
+    for (size_t i = 0; i < dims.size(); ++i) {
+      const PartitionedValue& operand = *rule_.operands()[i];
+      if (operand.own_rows == nullptr || operand.maker != nullptr) continue;
+      if (owners_ == nullptr) owners_ = operand.own_rows;
+      if (operand.own_rows != owners_) continue;
+      dims[i].assign(operand.row_dims.begin(), operand.row_dims.end());
+      rows[i] = &dims[i];
     }
+    const std::optional<RowFlow> flow = FlowOfRows(source_, rows);
+    if (!flow.has_value()) return std::nullopt;
+    std::vector<PartitionedValue*> operands;
+    bool has_others = false;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      PartitionedValue* operand =
+          rows[i] != nullptr ? RowsOperand(rule_.operands()[i]) : CombinedOperand(i);
+      if (operand == nullptr) return std::nullopt;
+      if (rows[i] == nullptr && flow->sums && source_.opcode() == Opcode::kDot) {
+        operand = OwnFactor(operand, i, flow->operands[i]);
+      }
+      has_others |= rows[i] == nullptr;
+      operands.push_back(operand);
+    }
+    const MeshLayout* hidden[] = {Hidden(wanted_)};
+    PartitionContext inner(rule_.scope(), source_, operands, hidden);
+    RuleResult result = op_(inner);
+    if (!result) return result;
+    const bool is_zero = flow->sums || (GivesZeroOfZeros(source_) &&
+                                        (!has_others || MovesOneArray(source_.opcode())));
+    PartitionedValue* value = Uncovered(*result, hidden[0], is_zero ? nullptr : &flow->result);
+    if (flow->sums) return value;
+    value->own_rows = owners_;
+    value->row_dims.assign(flow->result.begin(), flow->result.end());
     return value;
   }
 
@@ -220,8 +259,7 @@ class PartialOperandRule {
       const MeshLayout* whole = rule_.Whole(operand->shape->rank());
       const MeshLayout* layout = PartitionScope::LayoutOf(*operand);
       if (!StaysClear(*operand, layout)) {
-        const bool moves = OperandWithOwnRows() != nullptr;
-        if (operand->maker == nullptr && !moves) return nullptr;
+        if (operand->maker == nullptr && owners_ == nullptr) return nullptr;
         layout = operand->maker == nullptr
                      ? WithoutAxes(rule_.layouts(), *layout, wanted_->unreduced)
                      : whole;
@@ -245,50 +283,62 @@ class PartialOperandRule {
            HasNoneOf(rule_.layouts(), *layout, wanted_->unreduced);
   }
 
-  PartitionedValue* OperandWithOwnRows() const {
-    for (PartitionedValue* operand : rule_.operands()) {
-      if (operand->own_rows != nullptr) return operand;
+  // Rows as they are along the sub-axes that their owners differ by. What else they are partial
+  // along is added up.
+  PartitionedValue* RowsOperand(PartitionedValue* operand) {
+    for (const PartitionedValue::Variant& variant : operand->variants) {
+      if (IsAlikeButForCombiner(variant.layout)) return PartialOperand(operand, variant.layout);
     }
-    return nullptr;
+    MeshLayout layout = *operand->variants[0].layout;
+    if (layout.kind != MeshLayout::Kind::kTiled || layout.manual != wanted_->manual ||
+        layout.order != wanted_->order) {
+      return nullptr;
+    }
+    layout.unreduced = wanted_->unreduced;
+    const MeshLayout* partial = rule_.layouts().Intern(std::move(layout));
+    rule_.Move(operand, partial);
+    return PartialOperand(operand, partial);
+  }
+  PartitionedValue* PartialOperand(PartitionedValue* operand, const MeshLayout* layout) {
+    PartitionedValue* proxy =
+        rule_.scope().NewValue(operand->shape, Hidden(layout), operand->Find(layout));
+    proxy->source = operand->source;
+    return proxy;
+  }
+  bool IsAlikeButForCombiner(const MeshLayout* layout) const {
+    return layout->kind == MeshLayout::Kind::kTiled && layout->unreduced == wanted_->unreduced &&
+           layout->manual == wanted_->manual && layout->order == wanted_->order;
   }
 
-  // A dot's local result, in a layout whose partial sub-axes are hidden, with zero for the products
-  // of rows that other devices have: an infinite factor times their zeros is no number.
-  Instruction* OwnProducts(Instruction* local, const MeshLayout* layout,
-                           const PartitionedValue& rows) {
-    const auto& dot = rule_.attributes<DotAttributes>();
-    const bool is_lhs = rule_.operand(0)->own_rows != nullptr;
-    const int64_t rank = rows.shape->rank();
-    const Dims batch = is_lhs ? dot.lhs_batch : dot.rhs_batch;
-    const Dims contracting = is_lhs ? dot.lhs_contracting : dot.rhs_contracting;
-    std::vector<int64_t> result_dim(At(rank), -1);
-    for (size_t i = 0; i < batch.size(); ++i) result_dim[At(batch[i])] = static_cast<int64_t>(i);
-    int64_t next = source_.shape()->rank();
-    if (is_lhs) {
-      const Shape* rhs = rule_.operand_shape(1);
-      next -= rhs->rank() - static_cast<int64_t>(dot.rhs_batch.size() + contracting.size());
-    }
-    for (int64_t d = rank - 1; d >= 0; --d) {  // free dims are the side's last ones
-      if (!Contains(batch, d) && !Contains(contracting, d)) result_dim[At(d)] = --next;
-    }
+  // A local value, in a layout whose partial sub-axes are hidden, with zero for the rows that other
+  // devices have. `dims`: which of its dims rows are.
+  Instruction* OwnRows(Instruction* local, const MeshLayout* layout,
+                       std::span<const int64_t> dims) {
     std::vector<AxisList> lists;
-    std::vector<int64_t> targets;
-    for (int64_t d : rows.row_dims) {
-      targets.push_back(result_dim[At(d)]);
-      lists.push_back(layout->dims[At(targets.back())]);
-    }
+    for (int64_t d : dims) lists.push_back(layout->dims[At(d)]);
     const MeshLayout* where = rule_.layouts().WithDims(layout, std::move(lists));
     Builder& builder = rule_.builder();
-    const Dims dims = local->shape()->dims();
-    Instruction* own = builder.Broadcast(rule_.Move(rows.own_rows, where), dims, targets);
+    const Dims sizes = local->shape()->dims();
+    Instruction* own = builder.Broadcast(rule_.Move(owners_, where), sizes, dims);
     Instruction* nothing = ReductionIdentity(rule_.scope(), local->shape()->dtype());
-    return builder.Select(own, local, builder.BroadcastScalar(nothing, dims));
+    return builder.Select(own, local, builder.BroadcastScalar(nothing, sizes));
   }
 
-  // The rule's result as a partial value of the source's. `rows`: the operand that has own rows, if
-  // they are masked here.
+  // The factor of a dot that adds rows up, zero where others' rows are: an infinite factor times
+  // their zeros is no number.
+  PartitionedValue* OwnFactor(PartitionedValue* factor, size_t i, std::span<const int64_t> dims) {
+    const MeshLayout* layout = factor->maker != nullptr ? Hidden(rule_.Whole(factor->shape->rank()))
+                                                        : factor->variants[0].layout;
+    Instruction* local = factor->maker != nullptr
+                             ? rule_.Operand(static_cast<int64_t>(i), rule_.Whole(layout->rank()))
+                             : factor->variants[0].local;
+    return rule_.scope().NewValue(factor->shape, layout, OwnRows(local, layout, dims));
+  }
+
+  // The rule's result as a partial value of the source's. `rows`: its dims that rows are, if those
+  // of other devices are to be zero.
   PartitionedValue* Uncovered(PartitionedValue* result, const MeshLayout* hidden,
-                              const PartitionedValue* rows) {
+                              const std::vector<int64_t>* rows) {
     const MeshLayout* layout = hidden;
     if (result->maker == nullptr) {
       layout = result->variants[0].layout;
@@ -297,7 +347,7 @@ class PartialOperandRule {
       }
     }
     Instruction* local = rule_.Move(result, layout);
-    if (rows != nullptr) local = OwnProducts(local, layout, *rows);
+    if (rows != nullptr) local = OwnRows(local, layout, *rows);
     return rule_.Result(local, Partial(layout));
   }
 
@@ -305,6 +355,7 @@ class PartialOperandRule {
   OpRule op_;
   const Instruction& source_;
   const MeshLayout* wanted_;
+  PartitionedValue* owners_ = nullptr;  // of the rows that the operands are
 };
 
 // Movements, and sums of what is summed over devices: operations that `x` may be the first of.
@@ -346,33 +397,10 @@ const MeshLayout* OnlyPartial(PartitionContext& rule, int64_t i) {
   return users.of(source.operand(i)).size() == 1 ? operand.variants[0].layout : nullptr;
 }
 
-// The partial layout of a dot's, or a widening convert's, result from an operand whose rows its
-// devices own; null: it has none.
-const MeshLayout* LayoutFromOwnRows(PartitionContext& rule) {
-  const Instruction& source = rule.source();
-  if (source.opcode() != Opcode::kDot && !WidensFloat(source)) return nullptr;
-  for (int64_t i = 0; i < source.operand_count(); ++i) {
-    if (rule.operand(i)->own_rows == nullptr) continue;
-    const MeshLayout* has = OnlyPartial(rule, i);
-    const MeshLayout* wanted = rule.wanted();
-    if (has == nullptr || wanted->kind != MeshLayout::Kind::kTiled ||
-        has->manual != wanted->manual || (wanted->order != has->order && wanted->TileCount() > 1)) {
-      return nullptr;
-    }
-    MeshLayout layout = *WithoutAxes(rule.layouts(), *wanted, has->unreduced);
-    layout.order = has->order;
-    layout.unreduced = has->unreduced;
-    layout.combiner = has->combiner;
-    return rule.layouts().Intern(std::move(layout));
-  }
-  return nullptr;
-}
-
 // The partial layout that the result may be left in; null: none.
 const MeshLayout* DeferredLayout(PartitionContext& rule) {
   const Instruction& source = rule.source();
   if (source.operand_count() == 0 || !source.shape()->IsArray()) return nullptr;
-  if (const MeshLayout* of_rows = LayoutFromOwnRows(rule)) return of_rows;
   const MeshLayout* has = OnlyPartial(rule, 0);
   const MeshLayout* wanted = rule.wanted();
   if (has == nullptr || wanted->kind != MeshLayout::Kind::kTiled || has->manual != wanted->manual) {
@@ -413,12 +441,6 @@ const MeshLayout* WithoutAxes(MeshLayoutTable& layouts, const MeshLayout& layout
   return layouts.WithDims(&layout, std::move(dims));
 }
 
-bool WidensFloat(const Instruction& x) {
-  if (x.opcode() != Opcode::kConvert) return false;
-  const DType from = x.operand(0)->shape()->dtype(), to = x.shape()->dtype();
-  return IsFloat(from) && IsFloat(to) && DTypeBits(from) < DTypeBits(to);
-}
-
 RuleResult RunWantedPartial(PartitionContext& rule, OpRule op) {
   if (std::optional<RuleResult> result = PartialOperandRule(rule, op).Run()) return *result;
   if (KnowsPartialLayouts(rule.source().opcode())) return op(rule);
@@ -432,6 +454,11 @@ RuleResult RunWantedPartial(PartitionContext& rule, OpRule op) {
 
 std::optional<RuleResult> RunBeforeCombining(PartitionContext& rule, OpRule op) {
   if (!rule.scope().run().options.policies.defer_sums) return std::nullopt;
+  if (rule.source().shape()->IsArray()) {
+    const MeshLayout* of_rows[] = {LayoutFromOwnRows(rule)};
+    PartitionContext inner(rule.scope(), rule.source(), rule.operands(), of_rows);
+    if (of_rows[0] != nullptr) return PartialOperandRule(inner, op).RunOnRows();
+  }
   const MeshLayout* partial[] = {DeferredLayout(rule)};
   if (partial[0] == nullptr) return std::nullopt;
   PartitionContext inner(rule.scope(), rule.source(), rule.operands(), partial);

@@ -18,17 +18,13 @@ bool IsPartial(std::span<const MeshLayout* const> leaves);
 const MeshLayout* WithoutAxes(MeshLayoutTable& layouts, const MeshLayout& layout,
                               const AxisList& axes);
 
-// Is it the convert of a float to a wider one? Such converts are linear.
-bool WidensFloat(const Instruction& x);
-
 // The source's rule where some layouts wanted are partial. What is not linear, or has no partial
 // operand, is computed on combined values; a result is taken apart when it is needed so.
 RuleResult RunWantedPartial(PartitionContext& rule, OpRule op);
 
 // The same where the result is not wanted partial, but is to be combined only behind this
-// operation: it adds up two such values, begins a chain that makes half or less of one, or
-// multiplies rows that a gather has left with the devices that own them
-// (PartitionedValue::own_rows). Nothing: not so.
+// operation: it adds up two such values, begins a chain that makes half or less of one, or goes on
+// with rows that a gather has left with the devices that own them (own_rows.h). Nothing: not so.
 std::optional<RuleResult> RunBeforeCombining(PartitionContext& rule, OpRule op);
 
 }  // namespace gshard

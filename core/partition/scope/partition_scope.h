@@ -42,6 +42,8 @@ struct PartitionRun {
   // By source instruction id.
   std::vector<PartitionedValue*> value_of;
   std::vector<uint8_t> name_taken;
+  // 1: goes on with rows that their devices own (own_rows.h).
+  std::vector<uint8_t> keeps_rows;
   std::map<std::pair<const Computation*, CalleeSignature>, Computation*> callees;
   std::vector<std::pair<const Computation*, Computation*>> first_copies;  // of callees
   // Of source computations, made when asked for.
@@ -56,7 +58,8 @@ struct PartitionRun {
         planner(tables.planner),
         demand(m.instruction_limit()),
         value_of(m.instruction_limit()),
-        name_taken(m.instruction_limit()) {}
+        name_taken(m.instruction_limit()),
+        keeps_rows(m.instruction_limit()) {}
 
   const Users& UsersIn(const Computation& source) {
     return users.try_emplace(&source, source).first->second;
@@ -167,6 +170,8 @@ class PartitionScope {
 
   // Edges of tiles sent around before, by what was sent from where to where (halo.cc makes keys).
   Instruction*& Exchanged(const std::vector<int64_t>& key) { return exchanged_[key]; }
+  // PartitionedValue::own_rows, by what was looked up where (gather_scatter.cc makes keys).
+  PartitionedValue*& RowOwners(const std::vector<int64_t>& key) { return row_owners_[key]; }
 
   // Dim padded at its end or cut to `size`. New elements are unspecified (zero).
   Instruction* Resize(Instruction* x, int64_t dim, int64_t size);
@@ -186,6 +191,7 @@ class PartitionScope {
   Builder builder_;
   ShardGeometry geometry_;
   std::map<std::vector<int64_t>, Instruction*> exchanged_;
+  std::map<std::vector<int64_t>, PartitionedValue*> row_owners_;
 };
 
 }  // namespace gshard

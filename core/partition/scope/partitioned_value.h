@@ -52,9 +52,10 @@ struct PartitionedValue {
   const Rematerializer* maker = nullptr;  // null: only the variants are there to start from
   PartitionedValue* payload = nullptr;
 
-  // Of a partial value of which each row (of a gather) is one device's, and zero on the others:
-  // pred of the rows, true where the device has them. Its dims are `row_dims` of the value, and the
-  // sub-axes along which the value is partial are manual ones of it. Null: nothing is known.
+  // Of a partial value of which each row (of a gather, or made of one) is one device's, and zero on
+  // the others: pred of the rows, true where the device has them. Its dims are `row_dims` of the
+  // value, and the sub-axes that rows are spread over are manual ones of it. Values with the same
+  // `own_rows` have the same owners. Null: nothing is known.
   PartitionedValue* own_rows = nullptr;
   std::pmr::vector<int64_t> row_dims;
 
