@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "core/pipeline/emit/kept_values.h"
+#include "core/pipeline/emit/stage_signature.h"
+#include "ir/hash.h"
 
 namespace gshard::pipeline {
 
@@ -104,6 +106,57 @@ void StageGraph::Route(Instruction* x, const Place& user) {
   }
 }
 
+// By id: a number that two values share if the same operations on arrays of the same dims make them
+// from what their stages are handed. With `details` attributes and the order in which a stage
+// reaches its weights count, too. The numbers ascend in the order of the text.
+std::vector<int32_t> StageGraph::FindForms(bool details) const {
+  using Key = std::vector<int64_t>;
+  const auto hash = [](const Key& key) { return HashSpan<int64_t>(0, key); };
+  std::unordered_map<Key, int32_t, decltype(hash)> forms(0, hash);
+  std::unordered_map<const Shape*, int64_t> shapes;
+  const auto number_of = [&](const Shape* shape) {
+    return shapes.try_emplace(shape->bare(), std::ssize(shapes)).first->second;
+  };
+  OperationClasses classes;
+  std::vector<std::unordered_map<const Instruction*, int64_t>> weights(first_layers_.size());
+  std::vector<int32_t> found(module_.instruction_limit(), -1);
+  for (const Instruction* x : module_.entry()->instructions()) {
+    if (!layers_.IsPlaced(x)) continue;
+    const int64_t stage = StageOf(x);
+    Key key = {details ? classes.Of(x) : static_cast<int64_t>(x->opcode()), number_of(x->shape())};
+    for (const Instruction* operand : x->operands()) {
+      const int64_t from = layers_.IsPlaced(operand) ? StageOf(operand) : -1;
+      if (layers_.IsPlaced(operand) && (from == stage || from < 0 || stage < 0)) {
+        key.push_back(found[operand->id()]);
+        continue;
+      }
+      key.push_back(-1 - number_of(operand->shape()));
+      const Instruction* weight = details && stage >= 0 ? layers_.WeightOf(operand) : nullptr;
+      if (weight == nullptr) continue;
+      auto& reached = weights[Index(stage)];
+      key.push_back(reached.try_emplace(weight, std::ssize(reached)).first->second);
+    }
+    found[x->id()] =
+        forms.try_emplace(std::move(key), static_cast<int32_t>(forms.size())).first->second;
+  }
+  return found;
+}
+
+// Alike stages have their terms in the same order, whatever the order of the weights is: that of
+// names may have layer 10 before layer 2.
+void StageGraph::OrderTerms() {
+  const std::vector<int32_t> forms = FindForms(/*details=*/false);
+  const std::vector<int32_t> details = FindForms(/*details=*/true);
+  for (std::vector<StagePass>& passes : passes_) {
+    for (StagePass& pass : passes) {
+      std::ranges::stable_sort(pass.terms, {}, [&](const StageTerm& term) {
+        const uint32_t id = term.values[0]->id();
+        return std::pair(forms[id], details[id]);
+      });
+    }
+  }
+}
+
 void StageGraph::PlaceTerms() {
   const Pass final_pass = has_backward_ ? Pass::kBackward : Pass::kForward;
   auto place_of = [&](const Instruction* x) {
@@ -121,6 +174,7 @@ void StageGraph::PlaceTerms() {
     if (same == terms.end()) same = terms.insert(terms.end(), {term.accumulated, {}});
     same->values.push_back(term.value);
   }
+  if (has_outside_) OrderTerms();
   const Instruction* root = module_.entry()->root();
   std::vector<Instruction*> outputs = {module_.entry()->root()};
   if (root->opcode() == Opcode::kTuple) {

@@ -84,6 +84,8 @@ class StageGraph {
       int64_t v, SavedRoom* room, const std::unordered_set<const Instruction*>& leaves_layer) const;
   void SplitBackward();
   void PlaceTerms();
+  std::vector<int32_t> FindForms(bool details) const;
+  void OrderTerms();
   void SortByPosition(std::vector<Instruction*>& list) const;
   // Forward values of stage v that the targets need. `room`: no more than there is room for, others
   // are looked through; null: any.
