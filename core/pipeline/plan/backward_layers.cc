@@ -442,7 +442,7 @@ void LayerGraph::LowerBackward(const std::vector<Instruction*>& list, int32_t la
     const int exit = network.AddNode();
     const bool moves = can(x) && (Of(x).is_target || !x->shape()->IsArray());
     network.AddEdge(it->second, exit,
-                    moves ? FlowNetwork::kUncuttable : x->shape()->byte_size() + 1);
+                    moves ? FlowNetwork::kUncuttable : regions_.WholeBytes(x) + 1);
     for (const Instruction* user : users_.of(x)) {
       if (!Of(user).is_backward || Of(user).layer < 0 || Of(user).layer >= layer) continue;
       network.AddEdge(exit, sink, FlowNetwork::kUncuttable);

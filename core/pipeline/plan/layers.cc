@@ -492,7 +492,7 @@ void LayerGraph::Summarise() {
     }
     const bool crosses = info.is_forward && info.last_forward > info.layer;
     if ((!crosses && !info.is_saved) || !placed.x->shape()->IsArray()) continue;
-    const int64_t bytes = placed.x->shape()->byte_size();
+    const int64_t bytes = regions_.WholeBytes(placed.x);
     if (crosses) layer.output_bytes += bytes;
     if (info.is_saved) layer.saved_bytes += bytes;
   }

@@ -367,6 +367,11 @@ const Shape* ManualRegions::WholeShape(Context& context, const Instruction* x) c
   return context.Array(x->shape()->dtype(), dims);
 }
 
+int64_t ManualRegions::WholeBytes(const Instruction* x) const {
+  const auto inside = inside_.find(x);
+  return x->shape()->byte_size() * (inside == inside_.end() ? 1 : CopiesOf(inside->second));
+}
+
 const Sharding* ManualRegions::WholeSharding(Context& context, const Instruction* x) const {
   const Sharding* base = inside_.at(x);
   const size_t rank = static_cast<size_t>(std::max<int64_t>(x->shape()->rank(), 1));

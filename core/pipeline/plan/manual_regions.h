@@ -61,6 +61,8 @@ class ManualRegions {
   // devices' arrays one after another along dim 0 (a scalar: as an element of a vector).
   const Shape* WholeShape(Context& context, const Instruction* x) const;
   const Sharding* WholeSharding(Context& context, const Instruction* x) const;
+  // The bytes of what is handed on of x: of an inside value those of the whole mesh.
+  int64_t WholeBytes(const Instruction* x) const;
 
   // Puts the operations back, on `stages` meshes of `devices` devices one after another.
   void Restore(Module& module, int64_t stages) const;
