@@ -9,6 +9,7 @@
 #include "core/analysis/gradient_results.h"
 #include "core/pipeline/plan/layers.h"
 #include "core/pipeline/plan/minimum_cut.h"
+#include "core/transforms/branch_flow.h"
 #include "ir/hash.h"
 
 namespace gshard::pipeline {
@@ -83,8 +84,9 @@ std::unordered_map<const Instruction*, Instruction*> LayerGraph::GradientsOfWeig
 }
 
 // The layer of the weight that each term's gradient updates: followed through operations on arrays
-// of the gradient's size, and through the rows of a stack of layers. Of a weight that several
-// layers use the last that is not after the term's.
+// of the gradient's size, through the rows of a stack of layers, and through branches, as of an
+// optimizer that skips steps. Of a weight that several layers use the last that is not after the
+// term's.
 std::vector<int32_t> LayerGraph::HomesOfTerms(const WeightHomes& homes) const {
   using Row = std::pair<const Instruction*, int64_t>;
   const auto hash = [](const Row& row) {
@@ -102,8 +104,9 @@ std::vector<int32_t> LayerGraph::HomesOfTerms(const WeightHomes& homes) const {
     rows[{row->operand(0), row->attributes<SliceAttributes>().starts[0]}] = layer;
   }
   const WeightHomes derived = HomesOfSources(homes);
+  const BranchFlow flow(module_);
   auto home_of = [&](Instruction* operand, int64_t row, int32_t layer) -> int32_t {
-    Instruction* weight = WeightOf(operand);
+    Instruction* weight = WeightOf(flow.Outside(operand));
     if (weight == nullptr) return -1;
     if (homes.Has(weight)) return homes.LastUpTo(weight, layer);
     if (auto it = rows.find({weight, row}); it != rows.end()) return it->second;
@@ -127,8 +130,11 @@ std::vector<int32_t> LayerGraph::HomesOfTerms(const WeightHomes& homes) const {
       if (auto weight = gradients.find(x); weight != gradients.end()) {
         home = std::max(home, home_of(weight->second, row, info_[term.value->id()].layer));
       }
-      for (Instruction* user : users_.of(x)) {
-        if (!user->shape()->IsArray() || phases_.PhaseOf(user) != Phase::kAfter) continue;
+      for (Instruction* same : flow.Beyond(x)) open.push_back({same, row});
+      for (Instruction* user : flow.UsersOf(x)) {
+        const bool is_update =
+            user->parent() != module_.entry() || phases_.PhaseOf(user) == Phase::kAfter;
+        if (!user->shape()->IsArray() || !is_update) continue;
         int64_t next_row = row;
         if (user->opcode() == Opcode::kConcatenate && x->shape()->rank() > 0 &&
             x->shape()->dim(0) == 1) {
