@@ -316,6 +316,8 @@ class LocalGather {
   // Per index vector, without its dim: whether the window is in the tile; null: all are. Of what
   // was emitted.
   Instruction* own_rows() const { return own_rows_; }
+  // What was emitted before windows that are not in the tile were made the identity.
+  Instruction* unmasked() const { return unmasked_; }
 
   Instruction* Emit(const Shape* shape) {
     const Shape* from = rule_.operand_shape(0);
@@ -330,6 +332,7 @@ class LocalGather {
     attributes_.slice_sizes = builder.Copy(sizes_);
     Instruction* operands[] = {operand_, indices_};
     Instruction* local = builder.Add(Opcode::kGather, operands, attributes_, shape);
+    unmasked_ = local;
     if (is_in_ != nullptr) {
       own_rows_ = WithoutVectorDim(rule_, is_in_, geometry_);
       Instruction* valid = OnWindows(rule_, own_rows_, geometry_, shape->dims());
@@ -406,6 +409,7 @@ class LocalGather {
   Instruction* nothing_;
   Instruction* is_in_ = nullptr;  // per index vector: its window is in the tile
   Instruction* own_rows_ = nullptr;
+  Instruction* unmasked_ = nullptr;
 };
 
 // The dims of the result that rows are, and what owners of rows are known.
@@ -499,9 +503,11 @@ RuleResult Gather(PartitionContext& rule) {
   const Shape* shape = LocalShape(rule.context(), to, rule.layouts().Reduced(result));
   LocalGather gathered(rule, geometry, strategy);
   Instruction* local = gathered.Emit(shape);
-  rule.TakeName(local);
+  const bool is_unmasked = own != nullptr && !AreSummed(rule.scope(), rule.source());
+  rule.TakeName(is_unmasked ? gathered.unmasked() : local);
   PartitionedValue* value = rule.Result(local, result);
   if (own != nullptr) {
+    if (is_unmasked) value->unmasked = gathered.unmasked();
     PartitionedValue*& owners = *gathered_rows.owners;
     if (owners == nullptr) owners = OwnersOf(rule, geometry, rows, gathered.own_rows(), *value);
     value->own_rows = owners;

@@ -66,6 +66,24 @@ std::optional<std::vector<FactorList>> FactorsOfRows(
   return factors;
 }
 
+// The dims that a reshape makes of those that have these factors, in ascending order.
+std::optional<std::vector<int64_t>> RegroupedDims(const DimRelation& relation,
+                                                  const std::vector<int64_t>& rows,
+                                                  const std::vector<FactorList>& factors) {
+  std::vector<int> left;
+  for (const FactorList& dim : factors) left.insert(left.end(), dim.begin(), dim.end());
+  if (!std::ranges::is_sorted(rows)) return std::nullopt;
+  std::vector<int64_t> dims;
+  for (size_t d = 0; d < relation.results[0].size(); ++d) {
+    const auto taken = std::erase_if(left, [&](int f) {
+      return std::ranges::find(relation.results[0][d], f) != relation.results[0][d].end();
+    });
+    if (taken > 0) dims.push_back(static_cast<int64_t>(d));
+  }
+  if (!left.empty()) return std::nullopt;
+  return dims;
+}
+
 }  // namespace
 
 std::optional<RowFlow> FlowOfRows(const Instruction& x,
@@ -81,8 +99,15 @@ std::optional<RowFlow> FlowOfRows(const Instruction& x,
       continue;
     }
     const int64_t to = DimWith(relation.results[0], dim);
-    if (!AreAll(relation, dim, FactorKind::kPassThrough) || to < 0) return std::nullopt;
+    flow.regroups |= to < 0;
+    if (!AreAll(relation, dim, FactorKind::kPassThrough)) return std::nullopt;
     flow.result.push_back(to);
+  }
+  if (flow.regroups) {
+    if (x.opcode() != Opcode::kReshape) return std::nullopt;
+    std::optional<std::vector<int64_t>> dims = RegroupedDims(relation, *rows[0], *factors);
+    if (!dims.has_value()) return std::nullopt;
+    flow.result = *std::move(dims);
   }
   if (flow.sums && !AddsUp(x)) return std::nullopt;
   if (flow.sums) flow.result.clear();
@@ -100,24 +125,73 @@ std::optional<RowFlow> FlowOfRows(const Instruction& x,
   return flow;
 }
 
-bool GivesZeroOfZeros(const Instruction& x) {
-  switch (x.opcode()) {
-    case Opcode::kAbs:
-    case Opcode::kAdd:
-    case Opcode::kConcatenate:
-    case Opcode::kConvert:
-    case Opcode::kDot:
-    case Opcode::kMaximum:
-    case Opcode::kMinimum:
-    case Opcode::kMultiply:
-    case Opcode::kNegate:
-    case Opcode::kSign:
-    case Opcode::kSubtract:
-    case Opcode::kTanh:
-      return true;
-    default:  // what moves elements does; others are not known to
-      return MovesOneArray(x.opcode());
+namespace {
+
+// A part of a row's place: a factor of the reshape, or a whole dim that it keeps.
+struct PlacePart {
+  int64_t size = 0;
+  int64_t row = -1;  // the part's number among those of the rows before; -1: a part of a row
+};
+
+}  // namespace
+
+PartitionedValue* RegroupedOwners(PartitionContext& rule, PartitionedValue* owners,
+                                  std::span<const int64_t> rows, const RowFlow& flow) {
+  const DimRelation relation = RelationOf(rule.source());
+  const MeshLayout* has = owners->variants[0].layout;
+  // Dims that stay as they are may be cut; the others are taken whole.
+  std::vector<AxisList> lists(rows.size());
+  std::vector<int> parts_before;  // factors, of kept dims the first
+  for (size_t k = 0; k < rows.size(); ++k) {
+    const FactorList& dim = relation.operands[0][At(rows[k])];
+    const bool is_kept = DimWith(relation.results[0], dim) >= 0;
+    if (is_kept) lists[k] = has->dims[k];
+    parts_before.insert(parts_before.end(), dim.begin(), is_kept ? dim.begin() + 1 : dim.end());
   }
+  const MeshLayout* before = rule.layouts().WithDims(has, lists);
+  const std::vector<int64_t> local_before = LocalDims(owners->shape, before);
+  std::vector<PlacePart> parts;
+  std::vector<int64_t> dims, local_dims;
+  std::vector<AxisList> lists_after;
+  std::vector<int64_t> key = {reinterpret_cast<int64_t>(owners)};
+  for (int64_t d : flow.result) {
+    const FactorList& dim = relation.results[0][At(d)];
+    const int64_t from = DimWith(relation.operands[0], dim);
+    const auto row = std::ranges::find(rows, from);
+    const bool is_kept = row != rows.end();
+    const auto k = static_cast<size_t>(row - rows.begin());
+    dims.push_back(rule.source().shape()->dim(d));
+    lists_after.push_back(is_kept ? lists[k] : AxisList());
+    local_dims.push_back(is_kept ? local_before[k] : dims.back());
+    for (const int factor : dim) {
+      const auto part = std::ranges::find(parts_before, factor);
+      if (part != parts_before.end()) {
+        parts.push_back({is_kept ? local_dims.back() : relation.factors[At(factor)].size,
+                         part - parts_before.begin()});
+      } else if (!is_kept) {
+        parts.push_back({relation.factors[At(factor)].size});
+      }
+      key.insert(key.end(), {relation.factors[At(factor)].size,
+                             part == parts_before.end() ? -1 : part - parts_before.begin()});
+    }
+    key.push_back(-2);
+  }
+  PartitionedValue*& known = rule.scope().RowOwners(key);
+  if (known != nullptr) return known;
+  std::vector<int64_t> sizes_before(parts_before.size()), sizes, targets(parts_before.size());
+  for (const PlacePart& part : parts) {
+    if (part.row >= 0) {
+      sizes_before[At(part.row)] = part.size;
+      targets[At(part.row)] = std::ssize(sizes);
+    }
+    sizes.push_back(part.size);
+  }
+  Builder& builder = rule.builder();
+  Instruction* local = builder.Reshape(rule.Move(owners, before), sizes_before);
+  local = builder.Reshape(builder.Broadcast(local, sizes, targets), local_dims);
+  known = rule.scope().NewValue(rule.context().Array(DType::kPred, dims),
+                                rule.layouts().WithDims(has, std::move(lists_after)), local);
+  return known;
 }
 
 namespace {
@@ -198,7 +272,7 @@ class RowRegion {
     for (const auto& [x, dims] : rows_) {
       if (x != &root_) keeps[x->id()] = 1;
     }
-    for (const Instruction* x : sums_) keeps[x->id()] = 1;
+    for (const Instruction* x : sums_) keeps[x->id()] = 2;
   }
 
  private:
@@ -432,6 +506,12 @@ const Strategy* StrategyForOwnRows(PartitionContext& rule, const Labels& labels,
   const int64_t tiles = usual.results[0]->TileCount();
   return KeepsRows(rule.scope(), rule.source(), rows, *partial[0], saved, tiles) ? &strategy
                                                                                  : nullptr;
+}
+
+bool AreSummed(PartitionScope& scope, const Instruction& x) {
+  return std::ranges::any_of(scope.run().UsersIn(*x.parent()).of(&x), [&](const Instruction* user) {
+    return scope.run().keeps_rows[user->id()] == 2;
+  });
 }
 
 const MeshLayout* LayoutFromOwnRows(PartitionContext& rule) {

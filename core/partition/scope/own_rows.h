@@ -3,7 +3,8 @@
 // Of a table cut by row, a device finds the rows that lie in its tile. To have all of them
 // everywhere, rows are added up over the devices, or the table is gathered. Neither is needed where
 // what is made of each row is smaller, or is added up over the rows: the devices go on with their
-// own rows, zero in the place of the others', and what is combined in the end is less. For example,
+// own rows, anything in the place of the others', and what is combined in the end, zero there, is
+// less. For example,
 // the experts of a mixture, w1[experts] and w2[experts], are multiplied where they are; one sum per
 // token is left to be added up.
 #ifndef GSHARD_CORE_PARTITION_SCOPE_OWN_ROWS_H_
@@ -22,6 +23,8 @@ namespace gshard {
 struct RowFlow {
   bool sums = false;            // it adds them up
   std::vector<int64_t> result;  // else: which of the result's dims they are
+  // A reshape: the rows are other dims now, or parts of rows, which have the row's owner.
+  bool regroups = false;
   // Which dims of each operand they are; none where it lacks some.
   std::vector<std::vector<int64_t>> operands;
 };
@@ -31,8 +34,10 @@ struct RowFlow {
 std::optional<RowFlow> FlowOfRows(const Instruction& x,
                                   std::span<const std::vector<int64_t>* const> rows);
 
-// Does the operation make zeros of zeros, if all its operands that hold numbers are rows?
-bool GivesZeroOfZeros(const Instruction& x);
+// The owners of what a reshape that regroups makes of rows, whose owners are `owners`; the same
+// object for rows that are regrouped alike.
+PartitionedValue* RegroupedOwners(PartitionContext& rule, PartitionedValue* owners,
+                                  std::span<const int64_t> rows, const RowFlow& flow);
 
 // Rows of a gather: which dims of the result they are, and the sub-axes that cut the table's rows.
 struct GatheredRows {
@@ -46,6 +51,9 @@ struct GatheredRows {
 // such rows.
 const Strategy* StrategyForOwnRows(PartitionContext& rule, const Labels& labels,
                                    const GatheredRows& rows, const Strategy& usual);
+
+// Does an operation add up the rows that `x` makes? It reads them with zero for those of others.
+bool AreSummed(PartitionScope& scope, const Instruction& x);
 
 // The partial layout in which the result of an operation on such rows is to be left; null: they are
 // combined before.

@@ -7,7 +7,6 @@
 #include "core/partition/scope/own_rows.h"
 #include "core/partition/scope/range_cut.h"
 #include "ir/dims.h"
-#include "ir/op_traits.h"
 
 namespace gshard {
 
@@ -97,24 +96,21 @@ class PartialOperandRule {
     const std::optional<RowFlow> flow = FlowOfRows(source_, rows);
     if (!flow.has_value()) return std::nullopt;
     std::vector<PartitionedValue*> operands;
-    bool has_others = false;
     for (size_t i = 0; i < rows.size(); ++i) {
       PartitionedValue* operand =
-          rows[i] != nullptr ? RowsOperand(rule_.operands()[i]) : CombinedOperand(i);
+          rows[i] != nullptr ? RowsOperand(rule_.operands()[i], flow->sums) : CombinedOperand(i);
       if (operand == nullptr) return std::nullopt;
       if (rows[i] == nullptr && flow->sums && source_.opcode() == Opcode::kDot) {
         operand = OwnFactor(operand, i, flow->operands[i]);
       }
-      has_others |= rows[i] == nullptr;
       operands.push_back(operand);
     }
     const MeshLayout* hidden[] = {Hidden(wanted_)};
     PartitionContext inner(rule_.scope(), source_, operands, hidden);
     RuleResult result = op_(inner);
     if (!result) return result;
-    const bool is_zero = flow->sums || (GivesZeroOfZeros(source_) &&
-                                        (!has_others || MovesOneArray(source_.opcode())));
-    PartitionedValue* value = Uncovered(*result, hidden[0], is_zero ? nullptr : &flow->result);
+    if (flow->regroups) owners_ = RegroupedOwners(rule_, owners_, *rows[0], *flow);
+    PartitionedValue* value = Uncovered(*result, hidden[0], flow->sums ? nullptr : &flow->result);
     if (flow->sums) return value;
     value->own_rows = owners_;
     value->row_dims.assign(flow->result.begin(), flow->result.end());
@@ -284,10 +280,13 @@ class PartialOperandRule {
   }
 
   // Rows as they are along the sub-axes that their owners differ by. What else they are partial
-  // along is added up.
-  PartitionedValue* RowsOperand(PartitionedValue* operand) {
+  // along is added up. `masked`: rows of other devices are to be zero.
+  PartitionedValue* RowsOperand(PartitionedValue* operand, bool masked) {
     for (const PartitionedValue::Variant& variant : operand->variants) {
-      if (IsAlikeButForCombiner(variant.layout)) return PartialOperand(operand, variant.layout);
+      if (!IsAlikeButForCombiner(variant.layout)) continue;
+      const bool is_first = &variant == operand->variants.data();
+      Instruction* any = is_first && !masked ? operand->unmasked : nullptr;
+      return PartialOperand(operand, variant.layout, any != nullptr ? any : variant.local);
     }
     MeshLayout layout = *operand->variants[0].layout;
     if (layout.kind != MeshLayout::Kind::kTiled || layout.manual != wanted_->manual ||
@@ -296,12 +295,11 @@ class PartialOperandRule {
     }
     layout.unreduced = wanted_->unreduced;
     const MeshLayout* partial = rule_.layouts().Intern(std::move(layout));
-    rule_.Move(operand, partial);
-    return PartialOperand(operand, partial);
+    return PartialOperand(operand, partial, rule_.Move(operand, partial));
   }
-  PartitionedValue* PartialOperand(PartitionedValue* operand, const MeshLayout* layout) {
-    PartitionedValue* proxy =
-        rule_.scope().NewValue(operand->shape, Hidden(layout), operand->Find(layout));
+  PartitionedValue* PartialOperand(PartitionedValue* operand, const MeshLayout* layout,
+                                   Instruction* local) {
+    PartitionedValue* proxy = rule_.scope().NewValue(operand->shape, Hidden(layout), local);
     proxy->source = operand->source;
     return proxy;
   }
@@ -347,8 +345,10 @@ class PartialOperandRule {
       }
     }
     Instruction* local = rule_.Move(result, layout);
-    if (rows != nullptr) local = OwnRows(local, layout, *rows);
-    return rule_.Result(local, Partial(layout));
+    if (rows == nullptr) return rule_.Result(local, Partial(layout));
+    PartitionedValue* value = rule_.Result(OwnRows(local, layout, *rows), Partial(layout));
+    if (!AreSummed(rule_.scope(), source_)) value->unmasked = local;
+    return value;
   }
 
   PartitionContext& rule_;

@@ -42,7 +42,7 @@ struct PartitionRun {
   // By source instruction id.
   std::vector<PartitionedValue*> value_of;
   std::vector<uint8_t> name_taken;
-  // 1: goes on with rows that their devices own (own_rows.h).
+  // 1: goes on with rows that their devices own (own_rows.h); 2: adds such rows up.
   std::vector<uint8_t> keeps_rows;
   std::map<std::pair<const Computation*, CalleeSignature>, Computation*> callees;
   std::vector<std::pair<const Computation*, Computation*>> first_copies;  // of callees

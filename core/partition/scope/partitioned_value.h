@@ -58,6 +58,9 @@ struct PartitionedValue {
   // `own_rows` have the same owners. Null: nothing is known.
   PartitionedValue* own_rows = nullptr;
   std::pmr::vector<int64_t> row_dims;
+  // The first variant before the rows of other devices were made zero: they hold anything. What
+  // treats rows one by one reads this. May be null.
+  Instruction* unmasked = nullptr;
 
   // Tuples.
   std::pmr::vector<PartitionedValue*> elements;
