@@ -289,12 +289,17 @@ class ComputationPartitioner {
     const bool is_left_whole = !has_none && source.sharding()->IsReplicated() &&
                                source.opcode() != Opcode::kCopy &&
                                source.opcode() != Opcode::kCustomCall;
-    if ((has_none || is_left_whole) && source.shape()->IsArray()) {
+    // Several results, as of a top-k, are of one region as well.
+    const bool is_operation =
+        source.shape()->IsArray() || (has_none && !wanted.empty() && IsOperationOnArrays(source));
+    if ((has_none || is_left_whole) && is_operation) {
       for (const PartitionedValue* operand : operands) {
         if (operand->IsTuple() || IsMadeFromNothing(*operand)) continue;
         const MeshLayout* layout = PartitionScope::LayoutOf(*operand);
         if (layout->IsManual() ? has_none : !layout->manual.empty()) {
-          wanted[0] = run_.layouts.ReplicatedLike(layout, wanted[0]->rank());
+          for (const MeshLayout*& leaf : wanted) {
+            leaf = run_.layouts.ReplicatedLike(layout, leaf->rank());
+          }
           break;
         }
       }
