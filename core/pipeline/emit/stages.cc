@@ -43,6 +43,7 @@ StageGraph::StageGraph(const Module& module, const Phases& phases, const LayerGr
   PlaceTerms();
   if (saves_values_ || recomputes_ahead_) FindSaved();
   if (splits_backward_) SplitBackward();
+  if (has_outside_) OrderAlike();
 }
 
 int64_t StageGraph::StageOf(const Instruction* x) const {
@@ -126,7 +127,7 @@ std::vector<int32_t> StageGraph::FindForms(bool details) const {
     Key key = {details ? classes.Of(x) : static_cast<int64_t>(x->opcode()), number_of(x->shape())};
     for (const Instruction* operand : x->operands()) {
       const int64_t from = layers_.IsPlaced(operand) ? StageOf(operand) : -1;
-      if (layers_.IsPlaced(operand) && (from == stage || from < 0 || stage < 0)) {
+      if (layers_.IsPlaced(operand) && (from == stage || from < 0)) {
         key.push_back(found[operand->id()]);
         continue;
       }
@@ -142,18 +143,29 @@ std::vector<int32_t> StageGraph::FindForms(bool details) const {
   return found;
 }
 
-// Alike stages have their terms in the same order, whatever the order of the weights is: that of
-// names may have layer 10 before layer 2.
-void StageGraph::OrderTerms() {
+// Alike stages have their terms, and what they hand on and keep, in the same order, whatever the
+// order of the weights is: that of names may have layer 10 before layer 2.
+void StageGraph::OrderAlike() {
   const std::vector<int32_t> forms = FindForms(/*details=*/false);
   const std::vector<int32_t> details = FindForms(/*details=*/true);
+  const auto form = [&](const Instruction* x) {
+    return std::pair(forms[x->id()], details[x->id()]);
+  };
   for (std::vector<StagePass>& passes : passes_) {
     for (StagePass& pass : passes) {
-      std::ranges::stable_sort(pass.terms, {}, [&](const StageTerm& term) {
-        const uint32_t id = term.values[0]->id();
-        return std::pair(forms[id], details[id]);
-      });
+      std::ranges::stable_sort(pass.terms, {},
+                               [&](const StageTerm& term) { return form(term.values[0]); });
     }
+  }
+  // What other stages have made stays in front.
+  const auto order = [&](std::vector<Instruction*>& list, int64_t stage) {
+    std::ranges::stable_sort(list, {}, [&](const Instruction* x) {
+      return StageOf(x) == stage ? form(x) : std::pair(-1, -1);
+    });
+  };
+  for (int64_t v = 0; v < count(); ++v) {
+    order(forward_[Index(v)], v), order(saved_[Index(v)], v);
+    if (v > 0) order(backward_[Index(v - 1)], v);
   }
 }
 
@@ -174,7 +186,6 @@ void StageGraph::PlaceTerms() {
     if (same == terms.end()) same = terms.insert(terms.end(), {term.accumulated, {}});
     same->values.push_back(term.value);
   }
-  if (has_outside_) OrderTerms();
   const Instruction* root = module_.entry()->root();
   std::vector<Instruction*> outputs = {module_.entry()->root()};
   if (root->opcode() == Opcode::kTuple) {

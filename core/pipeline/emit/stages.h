@@ -85,7 +85,7 @@ class StageGraph {
   void SplitBackward();
   void PlaceTerms();
   std::vector<int32_t> FindForms(bool details) const;
-  void OrderTerms();
+  void OrderAlike();
   void SortByPosition(std::vector<Instruction*>& list) const;
   // Forward values of stage v that the targets need. `room`: no more than there is room for, others
   // are looked through; null: any.
