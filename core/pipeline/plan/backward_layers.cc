@@ -86,8 +86,8 @@ std::unordered_map<const Instruction*, Instruction*> LayerGraph::GradientsOfWeig
 // The layer of the weight that each term's gradient updates: followed through operations on arrays
 // of the gradient's size, through the rows of a stack of layers, and through branches, as of an
 // optimizer that skips steps. Of a weight that several layers use the last that is not after the
-// term's.
-std::vector<int32_t> LayerGraph::HomesOfTerms(const WeightHomes& homes) const {
+// term's, and the last before the term's.
+std::vector<LayerGraph::TermHome> LayerGraph::HomesOfTerms(const WeightHomes& homes) const {
   using Row = std::pair<const Instruction*, int64_t>;
   const auto hash = [](const Row& row) {
     return HashCombine(HashPointer(0, row.first), static_cast<uint64_t>(row.second));
@@ -105,7 +105,7 @@ std::vector<int32_t> LayerGraph::HomesOfTerms(const WeightHomes& homes) const {
   }
   const WeightHomes derived = HomesOfSources(homes);
   const BranchFlow flow(module_);
-  auto home_of = [&](Instruction* operand, int64_t row, int32_t layer) -> int32_t {
+  auto last_up_to = [&](Instruction* operand, int64_t row, int32_t layer) -> int32_t {
     Instruction* weight = WeightOf(flow.Outside(operand));
     if (weight == nullptr) return -1;
     if (homes.Has(weight)) return homes.LastUpTo(weight, layer);
@@ -113,22 +113,27 @@ std::vector<int32_t> LayerGraph::HomesOfTerms(const WeightHomes& homes) const {
     return derived.LastUpTo(weight, layer);
   };
   OperandNumbers row_in;
-  std::vector<int32_t> found(info_.size(), -1);
+  std::vector<TermHome> found(info_.size());
   const auto gradients = GradientsOfWeights();
   std::vector<const Term*> seen_by(info_.size(), nullptr);  // the last of them, by id
   for (const Term& term : terms_) {
-    int32_t home = -1;
+    TermHome& home = found[term.value->id()];
+    const auto note = [&](Instruction* operand, int64_t row) {
+      const int32_t layer = info_[term.value->id()].layer;
+      home.last = std::max(home.last, last_up_to(operand, row, layer));
+      home.before = std::max(home.before, last_up_to(operand, row, layer - 1));
+    };
     struct Step {
       Instruction* value;
       int64_t row;
     };
     std::vector<Step> open = {{phases_.accumulated()[term.accumulated].result, -1}};
-    while (!open.empty() && home < 0) {
+    while (!open.empty() && home.last < 0) {
       auto [x, row] = open.back();
       open.pop_back();
       if (std::exchange(seen_by[x->id()], &term) == &term) continue;
       if (auto weight = gradients.find(x); weight != gradients.end()) {
-        home = std::max(home, home_of(weight->second, row, info_[term.value->id()].layer));
+        note(weight->second, row);
       }
       for (Instruction* same : flow.Beyond(x)) open.push_back({same, row});
       for (Instruction* user : flow.UsersOf(x)) {
@@ -149,17 +154,14 @@ std::vector<int32_t> LayerGraph::HomesOfTerms(const WeightHomes& homes) const {
           // The gradient of one factor of a weight is this one times the other factor.
           for (Instruction* operand : user->operands()) {
             if (user->opcode() != Opcode::kDot || operand == x) continue;
-            home = std::max(home, home_of(operand, row, info_[term.value->id()].layer));
+            note(operand, row);
           }
           continue;
         }
-        for (Instruction* operand : user->operands()) {
-          home = std::max(home, home_of(operand, next_row, info_[term.value->id()].layer));
-        }
+        for (Instruction* operand : user->operands()) note(operand, next_row);
         open.push_back({user, next_row});
       }
     }
-    if (home >= 0) found[term.value->id()] = home;
   }
   return found;
 }
@@ -308,7 +310,7 @@ void LayerGraph::FindFloors(std::vector<BackwardNeeds>& needs) const {
 }
 
 // The last layer whose weights anything that follows from a backward instruction updates.
-std::vector<int32_t> LayerGraph::FindUpdated(const WeightHomes& homes) const {
+std::vector<int32_t> LayerGraph::FindUpdated(const WeightHomes& homes) {
   const int32_t last = static_cast<int32_t>(layers_.size()) - 1;
   const auto term_homes = HomesOfTerms(homes);
   std::vector<int32_t> updated(info_.size(), -1);
@@ -316,8 +318,10 @@ std::vector<int32_t> LayerGraph::FindUpdated(const WeightHomes& homes) const {
     if (!placed_[i].is_backward) continue;
     int32_t& own = updated[placed_[i].id];
     if (info_[placed_[i].id].is_target) {
-      const int32_t home = term_homes[placed_[i].id];
-      own = std::max(own, home < 0 ? last : home);
+      const TermHome& home = term_homes[placed_[i].id];
+      Info& info = info_[placed_[i].id];
+      info.may_stay = home.last == info.layer && home.before >= 0;
+      own = std::max(own, home.last < 0 ? last : info.may_stay ? home.before : home.last);
     }
     if (own < 0) own = last;
     for (const uint32_t operand : OperandsOf(placed_[i])) {
@@ -455,7 +459,7 @@ void LayerGraph::LowerBackward(const std::vector<Instruction*>& list, int32_t la
       break;
     }
     if (!can(x)) network.AddEdge(source, it->second, FlowNetwork::kUncuttable);
-    if (Of(x).is_target && can(x)) {
+    if (Of(x).is_target && can(x) && !Of(x).may_stay) {
       network.AddEdge(exit, sink, FlowNetwork::kUncuttable);
     }
     return it->second;

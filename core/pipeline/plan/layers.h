@@ -101,6 +101,8 @@ class LayerGraph {
     bool is_placed = false, is_forward = false, is_backward = false;
     bool is_target = false;  // a term, or a result with examples
     bool is_saved = false;   // of the forward pass, and the backward pass uses it
+    // A target of a weight that this layer uses, and one below: of either.
+    bool may_stay = false;
   };
   struct Work {
     double seconds = 0;
@@ -188,9 +190,14 @@ class LayerGraph {
   std::vector<BackwardNeeds> FindNeeds(const WeightHomes& homes) const;
   void SettleFloating(std::vector<BackwardNeeds>& needs);
   void FindFloors(std::vector<BackwardNeeds>& needs) const;
-  std::vector<int32_t> FindUpdated(const WeightHomes& homes) const;
+  std::vector<int32_t> FindUpdated(const WeightHomes& homes);
   std::unordered_map<const Instruction*, Instruction*> GradientsOfWeights() const;
-  std::vector<int32_t> HomesOfTerms(const WeightHomes& homes) const;  // by id of a term; -1: none
+  // The layers of the weight that a term updates: the last one up to the term's layer, and the last
+  // before that; -1: there is none.
+  struct TermHome {
+    int32_t last = -1, before = -1;
+  };
+  std::vector<TermHome> HomesOfTerms(const WeightHomes& homes) const;  // by id of a term
   void LowerBackward(const std::vector<Instruction*>& list, int32_t layer,
                      const std::vector<int32_t>& lowest, std::vector<int32_t>& moves_from);
   void RaiseUnlike(const std::vector<std::vector<Instruction*>>& of_layer);
