@@ -236,7 +236,9 @@ int32_t LayerGraph::LastUsedByBackward() const {
 }
 
 // Of each backward instruction what follows from its operands alone. Floating: no cotangent is
-// behind it yet; `bound` is the last layer that still has what it needs.
+// behind it yet; `bound` is the last layer that still has what it needs. A free value, such as a
+// mask that a checkpoint samples again, makes a cotangent of weights only: there it is the first of
+// a loss that merely adds up.
 std::vector<LayerGraph::BackwardNeeds> LayerGraph::FindNeeds(const WeightHomes& homes) const {
   const int32_t last = static_cast<int32_t>(layers_.size()) - 1, end = LastUsedByBackward();
   std::vector<BackwardNeeds> needs(info_.size());
@@ -244,6 +246,12 @@ std::vector<LayerGraph::BackwardNeeds> LayerGraph::FindNeeds(const WeightHomes& 
     if (!placed.is_backward) continue;
     BackwardNeeds own;
     own.bound = last;
+    own.home = HomeOfOperands(placed, homes, last);
+    own.is_free = !info_[placed.id].is_target && own.home < 0 &&
+                  std::ranges::all_of(OperandsOf(placed), [&](uint32_t operand) {
+                    const Info& from = info_[operand];
+                    return !from.is_forward && (!from.is_placed || needs[operand].is_free);
+                  });
     // The forward pass ends with values of that layer: what follows from them is a cotangent.
     bool cotangent = info_[placed.id].is_target;
     for (const uint32_t operand : OperandsOf(placed)) {
@@ -254,13 +262,13 @@ std::vector<LayerGraph::BackwardNeeds> LayerGraph::FindNeeds(const WeightHomes& 
         own.made = std::max(own.made, from.layer);
       } else if (from.is_placed) {
         const BackwardNeeds& other = needs[operand];
-        cotangent = cotangent || !other.floats || other.bound == last;
+        cotangent =
+            cotangent || !other.floats || (other.is_free ? own.home >= 0 : other.bound == last);
         if (!other.floats) continue;
         own.bound = std::min(own.bound, other.bound);
         own.made = std::max(own.made, other.made);
       }
     }
-    own.home = HomeOfOperands(placed, homes, last);
     if (int32_t home = HomeOfOperands(placed, homes, own.bound); home >= 0 && !cotangent) {
       own.bound = home;
     }

@@ -172,11 +172,12 @@ class LayerGraph {
     std::vector<Homes> homes_;
   };
   struct BackwardNeeds {
-    bool floats = false;  // no cotangent is behind it
-    int32_t bound = 0;    // last layer that has the forward values it needs
-    int32_t made = 0;     // layer that makes the last of them
-    int32_t home = -1;    // of the weights it uses
-    int32_t floor = 0;    // of all that follows from it: layers below cannot compute it
+    bool floats = false;   // no cotangent is behind it
+    bool is_free = false;  // nor a forward value or a weight
+    int32_t bound = 0;     // last layer that has the forward values it needs
+    int32_t made = 0;      // layer that makes the last of them
+    int32_t home = -1;     // of the weights it uses
+    int32_t floor = 0;     // of all that follows from it: layers below cannot compute it
   };
   template <typename Visit>
   void ForWeightsBehind(Instruction* operand, Visit visit) const;
