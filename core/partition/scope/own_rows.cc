@@ -268,17 +268,20 @@ class RowRegion {
 
   // Decides that they do go on.
   void Keep() const {
-    std::vector<uint8_t>& keeps = scope_.run().keeps_rows;
     for (const auto& [x, dims] : rows_) {
-      if (x != &root_) keeps[x->id()] = 1;
+      if (x != &root_) scope_.SetRowUse(*x, PartitionScope::RowUse::kGoesOn);
     }
-    for (const Instruction* x : sums_) keeps[x->id()] = 2;
+    for (const Instruction* x : sums_) scope_.SetRowUse(*x, PartitionScope::RowUse::kAddsUp);
   }
 
  private:
   // Memory carries about eight bytes while a network carries one.
   static constexpr double kBytesPerByte = 1.0 / 8;
 
+  // Does it go on with rows already? Of others, if not of the same owners.
+  bool IsTaken(const Instruction& x) const {
+    return scope_.RowUseOf(x) != PartitionScope::RowUse::kNone;
+  }
   bool IsRows(const Instruction* x) const { return rows_.contains(x) && !combined_.contains(x); }
 
   // Finds what is reached from the root. False: too much.
@@ -310,7 +313,7 @@ class RowRegion {
 
   // Does the user go on with rows of the same owners already?
   bool IsKnownToTake(const Instruction& user, const Instruction& x) const {
-    if (gathered_.owners == nullptr || scope_.run().keeps_rows[user.id()] == 0) return false;
+    if (gathered_.owners == nullptr || !IsTaken(user)) return false;
     std::vector<std::vector<int64_t>> dims(At(user.operand_count()));
     std::vector<const std::vector<int64_t>*> rows(At(user.operand_count()), nullptr);
     bool has_other = false;
@@ -337,7 +340,7 @@ class RowRegion {
       rows.push_back(IsRows(operand) ? &rows_.at(operand) : nullptr);
     }
     std::optional<RowFlow> flow;
-    if (!left_.contains(&user)) flow = FlowOfRows(user, rows);
+    if (!left_.contains(&user) && !IsTaken(user)) flow = FlowOfRows(user, rows);
     if (!flow.has_value()) {
       left_.insert(&user);
       for (const Instruction* operand : user.operands()) {
@@ -440,6 +443,7 @@ class RowRegion {
 // Decides whether operations go on with the root's rows: where that costs less than `usual`.
 bool KeepsRows(PartitionScope& scope, const Instruction& root, const GatheredRows& rows,
                const MeshLayout& like, double usual, int64_t tiles) {
+  if (usual <= 0) return false;
   std::optional<RowRegion> best;
   for (bool beyond_products : {false, true}) {
     RowRegion region(scope, root, rows, like);
@@ -510,7 +514,7 @@ const Strategy* StrategyForOwnRows(PartitionContext& rule, const Labels& labels,
 
 bool AreSummed(PartitionScope& scope, const Instruction& x) {
   return std::ranges::any_of(scope.run().UsersIn(*x.parent()).of(&x), [&](const Instruction* user) {
-    return scope.run().keeps_rows[user->id()] == 2;
+    return scope.RowUseOf(*user) == PartitionScope::RowUse::kAddsUp;
   });
 }
 
@@ -522,12 +526,14 @@ const MeshLayout* LayoutFromOwnRows(PartitionContext& rule) {
         !IsPartial({&value.variants[0].layout, 1})) {
       continue;
     }
-    const std::vector<uint8_t>& keeps = rule.scope().run().keeps_rows;
-    if (keeps[source.id()] == 0) DecideForDuplicate(rule, i);
+    const auto is_taken = [&] {
+      return rule.scope().RowUseOf(source) != PartitionScope::RowUse::kNone;
+    };
+    if (!is_taken()) DecideForDuplicate(rule, i);
     const MeshLayout* has = value.variants[0].layout;
     const MeshLayout* wanted = rule.wanted();
-    if (keeps[source.id()] == 0 || wanted->kind != MeshLayout::Kind::kTiled ||
-        has->manual != wanted->manual || (wanted->order != has->order && wanted->TileCount() > 1)) {
+    if (!is_taken() || wanted->kind != MeshLayout::Kind::kTiled || has->manual != wanted->manual ||
+        (wanted->order != has->order && wanted->TileCount() > 1)) {
       return nullptr;
     }
     MeshLayout layout = *WithoutAxes(rule.layouts(), *wanted, TilesOf(value));

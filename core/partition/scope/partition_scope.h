@@ -42,8 +42,6 @@ struct PartitionRun {
   // By source instruction id.
   std::vector<PartitionedValue*> value_of;
   std::vector<uint8_t> name_taken;
-  // 1: goes on with rows that their devices own (own_rows.h); 2: adds such rows up.
-  std::vector<uint8_t> keeps_rows;
   std::map<std::pair<const Computation*, CalleeSignature>, Computation*> callees;
   std::vector<std::pair<const Computation*, Computation*>> first_copies;  // of callees
   // Of source computations, made when asked for.
@@ -58,8 +56,7 @@ struct PartitionRun {
         planner(tables.planner),
         demand(m.instruction_limit()),
         value_of(m.instruction_limit()),
-        name_taken(m.instruction_limit()),
-        keeps_rows(m.instruction_limit()) {}
+        name_taken(m.instruction_limit()) {}
 
   const Users& UsersIn(const Computation& source) {
     return users.try_emplace(&source, source).first->second;
@@ -170,6 +167,13 @@ class PartitionScope {
 
   // Edges of tiles sent around before, by what was sent from where to where (halo.cc makes keys).
   Instruction*& Exchanged(const std::vector<int64_t>& key) { return exchanged_[key]; }
+  // What an instruction of the source does with rows that their devices own (own_rows.h).
+  enum class RowUse : uint8_t { kNone, kGoesOn, kAddsUp };
+  RowUse RowUseOf(const Instruction& x) const {
+    const auto found = row_uses_.find(&x);
+    return found == row_uses_.end() ? RowUse::kNone : found->second;
+  }
+  void SetRowUse(const Instruction& x, RowUse use) { row_uses_[&x] = use; }
   // PartitionedValue::own_rows, by what was looked up where (gather_scatter.cc makes keys).
   PartitionedValue*& RowOwners(const std::vector<int64_t>& key) { return row_owners_[key]; }
 
@@ -192,6 +196,7 @@ class PartitionScope {
   ShardGeometry geometry_;
   std::map<std::vector<int64_t>, Instruction*> exchanged_;
   std::map<std::vector<int64_t>, PartitionedValue*> row_owners_;
+  std::map<const Instruction*, RowUse> row_uses_;
 };
 
 }  // namespace gshard
