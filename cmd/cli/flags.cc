@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <map>
 #include <new>
-#include <set>
 #include <sstream>
 #include <type_traits>
 
@@ -86,30 +85,23 @@ void AddVersionFlag(CLI::App& app, const std::string& more = "") {
 
 namespace {
 
-using TextsOfOption = std::map<const CLI::Option*, std::vector<std::string>>;
+// What the library does not keep of an option.
+struct OptionFacts {
+  std::vector<std::string> choices;
+  std::vector<std::string> companions;  // of one that says nothing alone: one must be given, too
+  bool takes_standard_output = false;   // a file, and "-" is standard output
+};
 
-TextsOfOption& KnownChoices() {
-  static TextsOfOption choices;
-  return choices;
-}
-
-// Of a flag that says nothing alone: those of which one must be given, too.
-TextsOfOption& KnownCompanions() {
-  static TextsOfOption companions;
-  return companions;
-}
-
-// Files to which "-" writes on standard output.
-std::set<const CLI::Option*>& KnownOutputs() {
-  static std::set<const CLI::Option*> outputs;
-  return outputs;
+std::map<const CLI::Option*, OptionFacts>& KnownFacts() {
+  static std::map<const CLI::Option*, OptionFacts> facts;
+  return facts;
 }
 
 }  // namespace
 
 std::vector<std::string> ChoicesOf(const CLI::Option* option) {
-  auto known = KnownChoices().find(option);
-  return known == KnownChoices().end() ? std::vector<std::string>() : known->second;
+  auto known = KnownFacts().find(option);
+  return known == KnownFacts().end() ? std::vector<std::string>() : known->second.choices;
 }
 
 void ClaimOutput(const std::string& flag, const std::string& path) {
@@ -138,13 +130,13 @@ void Command::Add(const std::string& names, T& value, const std::string& help,
   option->option_text(traits.bare ? "[=" + type + "]" : type);
   if (traits.required) option->required();
   if (!traits.one_of.empty()) option->check(CLI::IsMember(traits.one_of).description(""));
-  if (!traits.one_of.empty()) KnownChoices()[option] = traits.one_of;
+  if (!traits.one_of.empty()) KnownFacts()[option].choices = traits.one_of;
   if (traits.between) {
     auto [least, most] = *traits.between;
     option->check(CLI::Range(least, most).description(""));
   }
-  if (traits.is_output && !traits.dash_is_stderr) KnownOutputs().insert(option);
   if (traits.is_output) {
+    KnownFacts()[option].takes_standard_output = !traits.dash_is_stderr;
     const std::string flag = names.substr(names.rfind(',') + 1);
     option->check(CLI::Validator(
         [flag](std::string& path) {
@@ -180,11 +172,10 @@ void Command::AddSwitch(const std::string& names, bool& value, const std::string
 
 void Command::AddOnlyWith(const std::vector<std::string>& others,
                           const std::function<void()>& add) const {
-  const std::vector<CLI::Option*> before = app_->get_options();
+  const size_t before = app_->get_options().size();
   add();
-  for (const CLI::Option* option : app_->get_options()) {
-    if (std::ranges::find(before, option) == before.end()) KnownCompanions()[option] = others;
-  }
+  const std::vector<CLI::Option*> options = app_->get_options();
+  for (size_t i = before; i < options.size(); ++i) KnownFacts()[options[i]].companions = others;
 }
 
 void Command::AddOffSwitch(const std::string& names, bool& value, const std::string& help) const {
@@ -193,7 +184,7 @@ void Command::AddOffSwitch(const std::string& names, bool& value, const std::str
 }
 
 void Command::Suggest(const std::string& name, std::vector<std::string> values) const {
-  KnownChoices()[app_->get_option(name)] = std::move(values);
+  KnownFacts()[app_->get_option(name)].choices = std::move(values);
 }
 
 void Command::AddChoice(const std::string& name, const std::string& bare, std::string& value,
@@ -201,7 +192,7 @@ void Command::AddChoice(const std::string& name, const std::string& bare, std::s
   CLI::Option* option = app_->add_flag(fmt::format("{}{{{}}}", name, bare), value, Wrapped(help))
                             ->check(CLI::IsMember(texts).description(""))
                             ->option_text(fmt::format("[={}]", fmt::join(texts, "|")));
-  KnownChoices()[option] = texts;
+  KnownFacts()[option].choices = texts;
 }
 
 CommandLine::CommandLine(const std::string& program, const std::string& description)
@@ -290,14 +281,12 @@ std::vector<const CLI::Option*> TakeRequired(CLI::App& app) {
 
 // Throws FlagError for a flag that is given without one that it says something about.
 void CheckCompanions(const CLI::App& app) {
+  const auto is_given = [&](const std::string& name) { return app.get_option(name)->count() > 0; };
   for (const CLI::Option* option : app.get_options()) {
-    const auto known = KnownCompanions().find(option);
-    if (option->count() == 0 || known == KnownCompanions().end()) continue;
-    const std::vector<std::string>& others = known->second;
-    const auto is_given = [&](const std::string& name) {
-      return app.get_option(name)->count() > 0;
-    };
-    if (std::ranges::any_of(others, is_given)) continue;
+    const auto known = KnownFacts().find(option);
+    if (option->count() == 0 || known == KnownFacts().end()) continue;
+    const std::vector<std::string>& others = known->second.companions;
+    if (others.empty() || std::ranges::any_of(others, is_given)) continue;
     throw FlagError(option->get_name(), fmt::format("it goes with {}", fmt::join(others, " or ")));
   }
 }
@@ -311,7 +300,9 @@ void CheckStandardOutput(const CLI::App& app) {
   };
   if (result != nullptr && result->count() > 0 && !is_dash(result)) return;
   for (const CLI::Option* option : app.get_options()) {
-    if (option == result || !KnownOutputs().contains(option) || !is_dash(option)) continue;
+    const auto known = KnownFacts().find(option);
+    const bool takes = known != KnownFacts().end() && known->second.takes_standard_output;
+    if (option == result || !takes || !is_dash(option)) continue;
     throw FlagError(option->get_name(),
                     fmt::format("standard output takes the result already{}",
                                 result == nullptr ? "" : "; -o FILE writes that elsewhere"));
