@@ -196,6 +196,22 @@ PartitionedValue* RegroupedOwners(PartitionContext& rule, PartitionedValue* owne
 
 namespace {
 
+// May a value wanted in this layout be partial in the region and the device order of `like`?
+bool FitsBeside(const MeshLayout& wanted, const MeshLayout& like) {
+  return wanted.kind == MeshLayout::Kind::kTiled && wanted.manual == like.manual &&
+         (wanted.order == like.order || wanted.TileCount() == 1);
+}
+
+// `wanted`, which fits beside `like`, partial along `tiles`, and whole where they cut it.
+const MeshLayout* PartialAlong(MeshLayoutTable& layouts, const MeshLayout& wanted,
+                               const MeshLayout& like, const AxisList& tiles, Opcode combiner) {
+  MeshLayout layout = *WithoutAxes(layouts, wanted, tiles);
+  layout.order = like.order;
+  layout.unreduced = tiles;
+  layout.combiner = combiner;
+  return layouts.Intern(std::move(layout));
+}
+
 // What a strategy receives until the result is in the layout `wanted`, as ReshardPlan::cost.
 double TrafficOf(PartitionContext& rule, const Strategy& strategy, const MeshLayout* wanted) {
   PartitionScope& scope = rule.scope();
@@ -209,11 +225,10 @@ double TrafficOf(PartitionContext& rule, const Strategy& strategy, const MeshLay
   return cost;
 }
 
-double FlopsOf(const Instruction& x) {
-  auto flops = static_cast<double>(x.shape()->element_count());
-  if (x.opcode() != Opcode::kDot) return flops;
+double FlopsOfDot(const Instruction& x) {
+  double flops = 2 * static_cast<double>(x.shape()->element_count());
   for (int64_t d : x.attributes<DotAttributes>().lhs_contracting) {
-    flops *= 2 * static_cast<double>(x.operand(0)->shape()->dim(d));
+    flops *= static_cast<double>(x.operand(0)->shape()->dim(d));
   }
   return flops;
 }
@@ -377,17 +392,11 @@ class RowRegion {
   const MeshLayout* Wanted(const Instruction& x) const {
     const MeshLayout* layout =
         scope_.layouts().FromSharding(scope_.run().demand.ShardingOf(x), x.shape()->rank());
-    const bool fits = layout->kind == MeshLayout::Kind::kTiled && layout->unreduced.empty() &&
-                      layout->manual == like_.manual &&
-                      (layout->order == like_.order || layout->TileCount() == 1);
-    return fits ? layout : nullptr;
+    return layout->unreduced.empty() && FitsBeside(*layout, like_) ? layout : nullptr;
   }
   const MeshLayout* Partial(const Instruction& x, const MeshLayout& wanted) const {
-    MeshLayout layout = *WithoutAxes(scope_.layouts(), wanted, gathered_.tiles);
-    layout.order = like_.order;
-    layout.unreduced = gathered_.tiles;
-    layout.combiner = DisjointCombiner(x.shape()->dtype());
-    return scope_.layouts().Intern(std::move(layout));
+    return PartialAlong(scope_.layouts(), wanted, like_, gathered_.tiles,
+                        DisjointCombiner(x.shape()->dtype()));
   }
 
   double Combining(const Instruction& x) const {
@@ -421,7 +430,7 @@ class RowRegion {
     if (wanted == nullptr) return std::numeric_limits<double>::infinity();
     const double repeated = 1.0 / static_cast<double>(Partial(x, *wanted)->TileCount()) -
                             1.0 / static_cast<double>(tiles);
-    const double flops = x.opcode() == Opcode::kDot ? FlopsOf(x) : 0;
+    const double flops = x.opcode() == Opcode::kDot ? FlopsOfDot(x) : 0;
     return std::max(0.0, repeated) * (per_byte * static_cast<double>(x.shape()->byte_size()) +
                                       scope_.run().options.bytes_per_repeated_flop * flops);
   }
@@ -490,19 +499,13 @@ const Strategy* StrategyForOwnRows(PartitionContext& rule, const Labels& labels,
   const PartitionedValue& operand = *rule.operand(0);
   const MeshLayout* wanted = rule.wanted();
   if (!rule.scope().run().options.policies.defer_sums || !CanMerge(shape->dtype()) ||
-      operand.variants.empty() || rows.tiles.empty() || wanted->kind != MeshLayout::Kind::kTiled ||
-      IsPartial(rule.wanted_leaves())) {
+      operand.variants.empty() || rows.tiles.empty() || IsPartial(rule.wanted_leaves())) {
     return nullptr;
   }
   const MeshLayout* has = operand.variants[0].layout;
-  if (has->manual != wanted->manual || (has->order != wanted->order && wanted->TileCount() > 1)) {
-    return nullptr;
-  }
-  MeshLayout layout = *WithoutAxes(rule.layouts(), *wanted, rows.tiles);
-  layout.order = has->order;
-  layout.unreduced = rows.tiles;
-  layout.combiner = labels.combiner;
-  const MeshLayout* partial[] = {rule.layouts().Intern(std::move(layout))};
+  if (!FitsBeside(*wanted, *has)) return nullptr;
+  const MeshLayout* partial[] = {
+      PartialAlong(rule.layouts(), *wanted, *has, rows.tiles, labels.combiner)};
   const Shape* const shapes[] = {shape};
   const Strategy& strategy = ChooseStrategy(rule.scope(), labels, rule.operands(), shapes, partial);
   if (strategy.results[0] != partial[0]) return nullptr;
@@ -532,15 +535,9 @@ const MeshLayout* LayoutFromOwnRows(PartitionContext& rule) {
     if (!is_taken()) DecideForDuplicate(rule, i);
     const MeshLayout* has = value.variants[0].layout;
     const MeshLayout* wanted = rule.wanted();
-    if (!is_taken() || wanted->kind != MeshLayout::Kind::kTiled || has->manual != wanted->manual ||
-        (wanted->order != has->order && wanted->TileCount() > 1)) {
-      return nullptr;
-    }
-    MeshLayout layout = *WithoutAxes(rule.layouts(), *wanted, TilesOf(value));
-    layout.order = has->order;
-    layout.unreduced = TilesOf(value);
-    layout.combiner = DisjointCombiner(source.shape()->dtype());
-    return rule.layouts().Intern(std::move(layout));
+    if (!is_taken() || !FitsBeside(*wanted, *has)) return nullptr;
+    return PartialAlong(rule.layouts(), *wanted, *has, TilesOf(value),
+                        DisjointCombiner(source.shape()->dtype()));
   }
   return nullptr;
 }

@@ -75,10 +75,8 @@ class PartialOperandRule {
       if (operand == nullptr) return std::nullopt;
       operands.push_back(operand);
     }
-    const MeshLayout* hidden[] = {Hidden(wanted_)};
-    PartitionContext inner(rule_.scope(), source_, operands, hidden);
-    RuleResult result = op_(inner);
-    return result ? Uncovered(*result, hidden[0], nullptr) : result;
+    RuleResult result = RunHidden(operands);
+    return result ? Uncovered(*result, nullptr) : result;
   }
 
   // The same on rows that their devices own, for any operation that takes them (FlowOfRows).
@@ -105,12 +103,10 @@ class PartialOperandRule {
       }
       operands.push_back(operand);
     }
-    const MeshLayout* hidden[] = {Hidden(wanted_)};
-    PartitionContext inner(rule_.scope(), source_, operands, hidden);
-    RuleResult result = op_(inner);
+    RuleResult result = RunHidden(operands);
     if (!result) return result;
     if (flow->regroups) owners_ = RegroupedOwners(rule_, owners_, *rows[0], *flow);
-    PartitionedValue* value = Uncovered(*result, hidden[0], flow->sums ? nullptr : &flow->result);
+    PartitionedValue* value = Uncovered(*result, flow->sums ? nullptr : &flow->result);
     if (flow->sums) return value;
     value->own_rows = owners_;
     value->row_dims.assign(flow->result.begin(), flow->result.end());
@@ -191,15 +187,24 @@ class PartialOperandRule {
   }
 
   bool IsAlike(const MeshLayout* layout) const {
+    return IsAlikeButForCombiner(layout) && layout->combiner == wanted_->combiner;
+  }
+  bool IsAlikeButForCombiner(const MeshLayout* layout) const {
     return layout->kind == MeshLayout::Kind::kTiled && layout->unreduced == wanted_->unreduced &&
-           layout->combiner == wanted_->combiner && layout->manual == wanted_->manual &&
-           layout->order == wanted_->order;
+           layout->manual == wanted_->manual && layout->order == wanted_->order;
   }
   bool IsPartialAlike(const PartitionedValue& value) const {
     return !value.IsTuple() && value.maker == nullptr &&
            std::ranges::any_of(value.variants, [&](const PartitionedValue::Variant& variant) {
              return IsAlike(variant.layout);
            });
+  }
+
+  // The operation's rule, with the partial sub-axes hidden.
+  RuleResult RunHidden(std::span<PartitionedValue* const> operands) {
+    const MeshLayout* hidden[] = {Hidden(wanted_)};
+    PartitionContext inner(rule_.scope(), source_, operands, hidden);
+    return op_(inner);
   }
 
   // --- layouts in which the partial sub-axes are manual, and back
@@ -303,10 +308,6 @@ class PartialOperandRule {
     proxy->source = operand->source;
     return proxy;
   }
-  bool IsAlikeButForCombiner(const MeshLayout* layout) const {
-    return layout->kind == MeshLayout::Kind::kTiled && layout->unreduced == wanted_->unreduced &&
-           layout->manual == wanted_->manual && layout->order == wanted_->order;
-  }
 
   // A local value, in a layout whose partial sub-axes are hidden, with zero for the rows that other
   // devices have. `dims`: which of its dims rows are.
@@ -335,9 +336,8 @@ class PartialOperandRule {
 
   // The rule's result as a partial value of the source's. `rows`: its dims that rows are, if those
   // of other devices are to be zero.
-  PartitionedValue* Uncovered(PartitionedValue* result, const MeshLayout* hidden,
-                              const std::vector<int64_t>* rows) {
-    const MeshLayout* layout = hidden;
+  PartitionedValue* Uncovered(PartitionedValue* result, const std::vector<int64_t>* rows) {
+    const MeshLayout* layout = Hidden(wanted_);
     if (result->maker == nullptr) {
       layout = result->variants[0].layout;
       if (IsPartial(layout) && layout->combiner != wanted_->combiner) {
