@@ -1,12 +1,16 @@
 #include "core/transforms/branch_flow.h"
 
+#include "core/transforms/loop_parts.h"
+
 namespace gshard {
 
 BranchFlow::BranchFlow(const Module& module) : users_(module) {
+  const CallSites sites(module);
   for (const Computation* computation : module.computations()) {
     for (Instruction* x : computation->instructions()) {
       if (x->opcode() != Opcode::kConditional) continue;
       for (size_t i = 0; i < x->called().size(); ++i) {
+        if (sites.Count(x->called()[i]) != 1) continue;
         calls_[x->called()[i]] = {x, x->operand(static_cast<int64_t>(i) + 1)};
       }
     }
@@ -39,7 +43,9 @@ std::vector<Instruction*> BranchFlow::Beyond(const Instruction* x) const {
       if (user->opcode() != Opcode::kConditional) continue;
       for (Computation* branch : user->called()) {
         const auto entered = calls_.find(branch);
-        if (entered->second.argument == value) take(branch->parameter(0));
+        if (entered != calls_.end() && entered->second.argument == value) {
+          take(branch->parameter(0));
+        }
       }
     }
   };

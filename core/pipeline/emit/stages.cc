@@ -164,7 +164,8 @@ void StageGraph::OrderAlike() {
     });
   };
   for (int64_t v = 0; v < count(); ++v) {
-    order(forward_[Index(v)], v), order(saved_[Index(v)], v);
+    order(forward_[Index(v)], v);
+    order(saved_[Index(v)], v);
     if (v > 0) order(backward_[Index(v - 1)], v);
   }
 }
