@@ -45,8 +45,8 @@ BlasCoreChoice ChooseBlasCore(InstructionSet instructions, const BlasLibrary& li
 bool SwitchBlasCore(const std::string& core);
 
 // How much longer a product of two matrices of 256 x 256 takes with the core in use than with
-// `other`, the best of three each: 2 to 15 ms. As SwitchBlasCore, which it calls; 1 where that
-// fails.
+// `other`, the best of four each, by turns: 2 to 20 ms. As SwitchBlasCore, which it calls; 1 where
+// that fails.
 double SlowdownAgainst(const std::string& other);
 
 }  // namespace gshard::cpu
