@@ -44,7 +44,11 @@ inline constexpr std::string_view kTopKTarget = "TopK";
 // An array without values yet, of XLA's compilers for accelerators: it is written part by part.
 inline constexpr std::string_view kAllocateBufferTarget = "AllocateBuffer";
 
-// One of all these but the last two: on a device the result has its operand's bytes.
+// Operands one behind another where they lie already, of XLA's compiler for TPUs: the pieces of an
+// array that were copied to fast memory one by one.
+inline constexpr std::string_view kConcatBitcastTarget = "ConcatBitcast";
+
+// One of all these but the last three: on a device the result has its operand's bytes.
 bool IsIdentityCall(const Instruction& x);
 
 }  // namespace gshard

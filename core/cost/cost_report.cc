@@ -221,13 +221,14 @@ class TimelineBuilder {
   static constexpr size_t kMaxEvents = 200000;
 
  public:
-  TimelineBuilder(const Network& network, bool has_host_transfers, Timeline& timeline)
+  TimelineBuilder(const Network& network, const StepModel& model, Timeline& timeline)
       : timeline_(timeline) {
     timeline_.streams.emplace_back("compute");
     for (const NetworkDim& dim : network.dims()) {
       timeline_.streams.push_back(dim.name + " links");
     }
-    if (has_host_transfers) timeline_.streams.emplace_back("host link");
+    if (model.has_host_transfers()) timeline_.streams.emplace_back("host link");
+    if (model.has_copies()) timeline_.streams.emplace_back("copy engines");
   }
 
   void Run(const ComputationCost& entry) {
@@ -402,8 +403,7 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
   report.mesh_is_inferred = priced->mesh != nullptr && NamedMesh(module) == nullptr;
   report.network = priced->network->Description();
   ReportBuilder(module, report, group ? &*group : nullptr).Run(*priced->entry);
-  TimelineBuilder(*priced->network, priced->model->has_host_transfers(), report.timeline)
-      .Run(*priced->entry);
+  TimelineBuilder(*priced->network, *priced->model, report.timeline).Run(*priced->entry);
   report.loops_counted_once = priced->model->loops_counted_once();
   CountCustomCalls(module, report);
   if (chip.dense_ragged_dots) report.dense_ragged_dot_groups = MostRaggedDotGroups(module);

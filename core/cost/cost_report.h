@@ -1,7 +1,7 @@
 // What a per-device program costs: time, traffic, memory. Loops count their trips.
 //
-// The program is cut into kernels by one fusion model (core/analysis/kernels/fusion.h); each takes the time
-// of its work on the chip (core/cost/kernel_time.h); collectives take the time of the best
+// The program is cut into kernels by one fusion model (core/analysis/kernels/fusion.h); each takes
+// the time of its work on the chip (core/cost/kernel_time.h); collectives take the time of the best
 // algorithm on the chip's network (core/cost/network.h); a list-scheduled simulation
 // (core/cost/step_model.h, schedule.h) lays both on streams. See docs/cost.md.
 #ifndef GSHARD_CORE_COST_COST_REPORT_H_
@@ -93,7 +93,7 @@ struct CostReport {
   int64_t devices = 1;
   std::string chip;
   Chip::Stack stack = Chip::Stack::kJax;
-  double sustained = 1;  // of the chip's rates: Chip::StackRates
+  double sustained = 1;             // of the chip's rates: Chip::StackRates
   std::vector<MeshAxis> mesh;       // named, or inferred: axis0, axis1, ..; empty for one device
   std::string propagation;          // "gspmd", "shardy"; empty: the text came partitioned
   bool mesh_is_inferred = false;    // the text names no axes
@@ -119,8 +119,8 @@ struct CostReport {
   double masked_flops_per_device = 0;     // attention scores that a causal mask throws away
   bool tells_recomputation = true;        // false: the text has no op_name, see recomputation.h
   // Peak: Chip::NominalFlops, the rate of bf16 whatever types the program has.
-  double mfu = 0;                         // useful FLOPs / (step time * peak)
-  double hfu = 0;                         // FLOPs done, not masked / (step time * peak)
+  double mfu = 0;  // useful FLOPs / (step time * peak)
+  double hfu = 0;  // FLOPs done, not masked / (step time * peak)
   double hbm_bytes_per_device = 0;
   MemoryReport memory;
   std::vector<CollectiveRow> collectives;        // by bytes, largest first

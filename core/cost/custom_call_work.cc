@@ -395,8 +395,8 @@ void AddCustomCall(const Instruction& call, KernelWork& work) {
 double CustomCallFlops(const Instruction& call) { return Recognise(call).flops; }
 
 bool HasUnknownWork(const Instruction& call) {
-  if (IsIdentityCall(call) || IsCustomCallTo(call, kAllocateBufferTarget) || IsDimwiseCall(call) ||
-      IsSort(call)) {
+  if (IsIdentityCall(call) || IsCustomCallTo(call, kAllocateBufferTarget) ||
+      IsCustomCallTo(call, kConcatBitcastTarget) || IsDimwiseCall(call) || IsSort(call)) {
     return false;
   }
   const Known known = Recognise(call);

@@ -281,7 +281,7 @@ KernelWork WorkOf(const FusionModel& model, const FusionKernel& kernel) {
       }
       if (!model.IsFused(x)) {
         reads.Need(x, 1);
-        work.bytes += WrittenBytes(x);
+        if (!IsInFastMemory(x->shape())) work.bytes += WrittenBytes(x);
       }
       reads.NeedOperands(x, attention != nullptr ? 1 : reads.ShareOfValue(x));
       for (const Instruction* operand : x->operands()) {
@@ -296,7 +296,7 @@ KernelWork WorkOf(const FusionModel& model, const FusionKernel& kernel) {
   }
   for (const auto& [value, share] : reads.shares()) {
     bool inside = model.KernelOf(value) == &kernel || model.IsFused(value);
-    if (!inside && !model.IsSpared(value))
+    if (!inside && !model.IsSpared(value) && !IsInFastMemory(value->shape()))
       work.bytes += share * static_cast<double>(value->shape()->byte_size());
   }
   if (root->opcode() == Opcode::kCustomCall) {

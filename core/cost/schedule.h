@@ -22,8 +22,9 @@ namespace gshard {
 //   true        false     none      a kernel
 //   true        false     all       a loop or call, whose inside may use any link
 //   true        true      its own   a collective that nothing overlaps: compute is idle meanwhile
-//   false       false     its own   a collective, or a transfer from or to the host, beside compute
-//   false       false     none      an asynchronous copy in device memory
+//   false       false     its own   beside compute: a collective, a transfer from or to the host,
+//   an
+//                                   asynchronous copy in device memory
 //
 // A node of no seconds and no links takes no stream.
 struct ScheduleNode {

@@ -12,6 +12,7 @@
 #include "core/analysis/trip_count.h"
 #include "core/cost/blocking_collectives.h"
 #include "core/cost/kernel_time.h"
+#include "core/cost/memory/buffer_size.h"
 #include "core/cost/op_cost.h"
 #include "core/cost/recomputation.h"
 #include "ir/compiled_text.h"
@@ -47,6 +48,18 @@ const Instruction* WrappedCollective(const Instruction* start) {
   return root != nullptr && IsCollective(root->opcode()) ? root : nullptr;
 }
 
+// The slice, or update of one, that an async-start has the copy engines do, or null.
+const Instruction* WrappedPiece(const Instruction* start) {
+  if (start->called().empty() || start->operand_count() == 0) return nullptr;
+  const Instruction* root = start->called(0)->root();
+  const bool moves = root->opcode() == Opcode::kSlice || root->opcode() == Opcode::kDynamicSlice ||
+                     (root->opcode() == Opcode::kDynamicUpdateSlice && start->operand_count() > 1);
+  const bool is_all =
+      std::all_of(root->operands().begin(), root->operands().end(),
+                  [](const Instruction* x) { return x->opcode() == Opcode::kParameter; });
+  return moves && is_all ? root : nullptr;
+}
+
 }  // namespace
 
 // Nodes are numbered in text order first; Sort puts them in an order that respects what each waits
@@ -78,6 +91,7 @@ class StepBuilder {
     need_lists_.reserve(2 * needs_.size());
     AddKernels(fusion);
     for (const Instruction* x : computation_.instructions()) Visit(fusion, x);
+    ShareBandwidth();
     if (cost_.trips > 1) ConnectTrips();
     Sort();
   }
@@ -173,6 +187,7 @@ class StepBuilder {
   void Visit(const FusionModel& fusion, const Instruction* x) {
     if (fusion.KernelOf(x) != nullptr) {
       const int32_t node = NodeOf(x);
+      last_compute_ = node;
       const Needs& needs = NeedsOfOperands(x);
       WaitFor(node, needs);
       // Kernels that compute a fused value for themselves wait for its operands.
@@ -197,12 +212,14 @@ class StepBuilder {
       case Opcode::kAsyncStart:
         if (const Instruction* collective = WrappedCollective(x)) {
           AddCollective(x, *collective, true);
+        } else if (const Instruction* piece = WrappedPiece(x)) {
+          AddCopyOfPiece(x, *piece);
         } else if (!x->called().empty()) {
           AddCallee(x, *x->called(0));
         }
         return;
       case Opcode::kCopyStart:
-        AddCopy(x);
+        AddCopy(x, x->operand(0)->shape(), x->shape()->element(0), x->operand(0)->shape());
         return;
       default:  // by family, below
         break;
@@ -357,39 +374,75 @@ class StepBuilder {
       }
     }
     cost_.nodes.back().links = kAllLinks;
+    last_compute_ = node;
     WaitFor(node, NeedsOfOperands(x));
     SetNeeds(x, node);
   }
 
-  void AddCopy(const Instruction* x) {
-    const int32_t node = AddNode(x, StepNode::Kind::kCopy);
-    ScheduleNode& copy = cost_.nodes.back();
-    const double bytes = static_cast<double>(x->operand(0)->shape()->byte_size());
-    copy.seconds =
-        bytes / (model_.chip_.hbm_bytes_per_s * model_.chip_.memory_efficiency.At(bytes));
-    copy.on_compute = false;  // by the copy engines
-    cost_.steps.back().work.work_class = WorkClass::kMovement;
-    cost_.steps.back().work.main = x;
-    cost_.steps.back().work.bytes = 2 * bytes;
-    WaitFor(node, NeedsOfOperands(x));
-    SetNeeds(x, node);
+  void AddCopyOfPiece(const Instruction* start, const Instruction& piece) {
+    const Shape* const result = start->shape()->element(1);
+    const bool writes = piece.opcode() == Opcode::kDynamicUpdateSlice;
+    const Shape* const from = start->operand(writes ? 1 : 0)->shape();
+    AddCopy(start, from, result, writes ? from : result);
   }
 
-  // Beside compute, one after the other on a stream of their own.
+  // A copy within device memory by the copy engines: one after another, beside compute. What lies
+  // in fast memory is neither read nor written there; engines read and write at once.
+  void AddCopy(const Instruction* x, const Shape* from, const Shape* to, const Shape* moved) {
+    model_.has_copies_ = true;
+    const double bytes = static_cast<double>(moved->byte_size());
+    const int sides = (IsInFastMemory(from) ? 0 : 1) + (IsInFastMemory(to) ? 0 : 1);
+    const int32_t node = AddTransfer(x, sides > 0 ? BandwidthSeconds(bytes) : 0, sides * bytes, 1);
+    copies_.push_back(node);
+    // A program that is scheduled starts it where it stands.
+    if (model_.is_compiled_ && last_compute_ >= 0) WaitFor(node, Needs{last_compute_});
+  }
+
+  double BandwidthSeconds(double bytes) const {
+    const Chip& chip = model_.chip_;
+    return bytes /
+           (chip.hbm_bytes_per_s * chip.memory_efficiency.At(bytes) * chip.OfStack().sustained);
+  }
+
+  // Copies have the bandwidth that kernels leave, on an average: where those take T seconds, and
+  // could read and write what they do in M, copies of C seconds by themselves take max(T, M + C)
+  // beside them if they run all the time, of which they have the bandwidth for max(T - M, C).
+  void ShareBandwidth() {
+    double copies = 0, kernels = 0, kernels_in_memory = 0;
+    for (const int32_t copy : copies_) copies += cost_.nodes[static_cast<size_t>(copy)].seconds;
+    if (copies <= 0) return;
+    for (size_t i = 0; i < cost_.nodes.size(); ++i) {
+      if (cost_.steps[i].kind != StepNode::Kind::kKernel) continue;
+      const double seconds = cost_.nodes[i].seconds, bytes = cost_.steps[i].work.bytes;
+      kernels += seconds;
+      if (bytes > 0) kernels_in_memory += std::min(seconds, BandwidthSeconds(bytes));
+    }
+    const double longer = std::max(kernels, kernels_in_memory + copies) /
+                          std::max(kernels - kernels_in_memory, copies);
+    for (const int32_t copy : copies_) cost_.nodes[static_cast<size_t>(copy)].seconds *= longer;
+  }
+
   void AddHostTransfer(const Instruction* x) {
     model_.has_host_transfers_ = true;
-    const int32_t node = AddNode(x, StepNode::Kind::kCopy);
-    ScheduleNode& copy = cost_.nodes.back();
     const double bytes = static_cast<double>(x->shape()->byte_size());
-    copy.seconds = bytes / kHostBytesPerSecond;
-    copy.on_compute = false;
-    const size_t stream = model_.network_ == nullptr ? 0 : model_.network_->dims().size();
-    copy.links = uint32_t{1} << std::min<size_t>(stream, 31);
-    cost_.steps.back().work.work_class = WorkClass::kMovement;
-    cost_.steps.back().work.main = x;
-    cost_.steps.back().work.bytes = bytes;
+    AddTransfer(x, bytes / kHostBytesPerSecond, bytes, 0);
+  }
+
+  // Beside compute, one after the other on a stream of their own: `stream`, behind the network's.
+  int32_t AddTransfer(const Instruction* x, double seconds, double memory_bytes, size_t stream) {
+    const int32_t node = AddNode(x, StepNode::Kind::kCopy);
+    ScheduleNode& transfer = cost_.nodes.back();
+    transfer.seconds = seconds;
+    transfer.on_compute = false;
+    if (model_.network_ != nullptr) stream += model_.network_->dims().size();
+    transfer.links = uint32_t{1} << std::min<size_t>(stream, 31);
+    KernelWork& work = cost_.steps.back().work;
+    work.work_class = WorkClass::kMovement;
+    work.main = x;
+    work.bytes = memory_bytes;
     WaitFor(node, NeedsOfOperands(x));
     SetNeeds(x, node);
+    return node;
   }
 
   bool IsAsync(const Instruction& collective, bool is_start) const {
@@ -523,6 +576,8 @@ class StepBuilder {
   ComputationCost& cost_;
   std::vector<Range> needs_;         // by instruction id - first_id_: in need_lists_
   std::vector<int32_t> need_lists_;  // of all instructions, one after the other
+  std::vector<int32_t> copies_;      // nodes of copies within device memory
+  int32_t last_compute_ = -1;        // the node of the last kernel or callee that was visited
   Needs of_operands_;                // memory of NeedsOfOperands
   uint32_t first_id_ = 0;
   std::unordered_set<const Instruction*> blocking_;  // of a program that runs call by call

@@ -96,6 +96,8 @@ class StepModel {
   // True if something goes to or comes from the host. Transfers have a link stream of their own,
   // after those of the network.
   bool has_host_transfers() const { return has_host_transfers_; }
+  // True if something is copied within device memory beside compute: on another stream, after that.
+  bool has_copies() const { return has_copies_; }
   // Loops whose devices take known branches, in the order in which they were met, callees first.
   const std::vector<std::unique_ptr<BranchedLoop>>& branched_loops() const {
     return branched_loops_;
@@ -123,7 +125,7 @@ class StepModel {
   std::vector<std::unique_ptr<BranchedLoop>> branched_loops_;
   std::vector<LoopCountedOnce> loops_counted_once_;
   std::unordered_set<const Instruction*> are_counted_once_;
-  bool has_conditionals_ = false, has_host_transfers_ = false;
+  bool has_conditionals_ = false, has_host_transfers_ = false, has_copies_ = false;
 };
 
 }  // namespace gshard

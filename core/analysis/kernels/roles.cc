@@ -23,6 +23,8 @@ KernelRole RoleOfOpcode(Opcode opcode) {
       return KernelRole::kOpaque;
     case Opcode::kAsyncUpdate:
     case Opcode::kAsyncDone:
+    case Opcode::kCopyStart:  // beside kernels, by the copy engines
+    case Opcode::kCopyDone:
       return KernelRole::kBoundary;
     case Opcode::kReduce:
     case Opcode::kReduceWindow:
@@ -68,7 +70,8 @@ KernelRole KernelRoleOf(const Instruction* x) {
     return roles;
   }();
   if (x->opcode() != Opcode::kCustomCall) return kRoles[static_cast<size_t>(x->opcode())];
-  const bool is_free = IsIdentityCall(*x) || IsCustomCallTo(*x, kAllocateBufferTarget);
+  const bool is_free = IsIdentityCall(*x) || IsCustomCallTo(*x, kAllocateBufferTarget) ||
+                       IsCustomCallTo(*x, kConcatBitcastTarget);
   return is_free ? KernelRole::kFree : KernelRole::kOpaque;
 }
 
