@@ -48,6 +48,27 @@ bool MovesBehind(const Instruction* reshaped, const Users& users) {
   });
 }
 
+// Is x computed, element by element, from reshapes of arrays of dims `dims` and from broadcasts
+// alone? The compiler computes it under those dims.
+bool MovesBefore(const Instruction* x, const std::vector<int64_t>& dims) {
+  constexpr size_t kMaxValues = 32;
+  std::vector<const Instruction*> values = {x};
+  bool any = false;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Instruction* value = values[i];
+    if (value->opcode() == Opcode::kReshape) {
+      if (DimsOverOne(*value->operand(0)->shape()) != dims) return false;
+      any = true;
+    } else if (IsElementwise(value->opcode()) && values.size() <= kMaxValues) {
+      values.insert(values.end(), value->operands().begin(), value->operands().end());
+    } else if (value->opcode() != Opcode::kBroadcast && value->opcode() != Opcode::kConstant &&
+               value->opcode() != Opcode::kIota) {
+      return false;
+    }
+  }
+  return any;
+}
+
 }  // namespace
 
 bool IsMovedAlone(const Instruction& x) {
@@ -76,8 +97,10 @@ bool IsReadFromMemory(const Instruction* x, const Instruction* user, const Users
     case Opcode::kSlice:
       return users.of(x).size() > 1 || HasStrides(*user);
     case Opcode::kReshape:
-    case Opcode::kBitcast:
-      return DimsOverOne(*x->shape()) != DimsOverOne(*user->shape()) && !MovesBehind(user, users);
+    case Opcode::kBitcast: {
+      const std::vector<int64_t> dims = DimsOverOne(*user->shape());
+      return DimsOverOne(*x->shape()) != dims && !MovesBehind(user, users) && !MovesBefore(x, dims);
+    }
     default:  // takes x's work into its kernel, or does not
       return false;
   }

@@ -13,7 +13,8 @@ bool IsMovedAlone(const Instruction& x);
 // Does `user` read x, which is computed, from memory? So do pads, concatenations and slices, which
 // take no other kernel's work with them (a slice that alone reads x is done before x), and what
 // reads x under a shape of other dims than of size 1, unless it is made of x and broadcasts alone,
-// or sums up.
+// or sums up, or x is made of arrays of those dims and of broadcasts alone: a scale for each group
+// of a weight's rows.
 bool IsReadFromMemory(const Instruction* x, const Instruction* user, const Users& users);
 
 // Is x the array that `user`, an update, updates in place?

@@ -551,6 +551,27 @@ TEST_CASE("SparseCores gather from memory", "[fusion]") {
   CHECK(KeptOf(body, options) == "e rows n ");
 }
 
+TEST_CASE("A product on a TPU scales groups of its weight's rows as it reads them", "[fusion]") {
+  const std::string body = R"(
+  x = bf16[16,64] parameter(0)
+  w = s4[64,32] parameter(1)
+  scales = bf16[8,32] parameter(2)
+  cast = bf16[64,32] convert(w)
+  groups = bf16[8,8,32] reshape(cast)
+  each = bf16[8,8,32] broadcast(scales), dimensions={0,2}
+  scaled = bf16[8,8,32] multiply(groups, OTHER)
+  all = bf16[64,32] reshape(scaled)
+  ROOT p = bf16[16,32] dot(x, all), lhs_contracting_dims={1}, rhs_contracting_dims={0})";
+  const auto kernels = [&](std::string text, std::string_view other) {
+    text.replace(text.find("OTHER"), 5, other);
+    return KernelsOf(text, kTpu);
+  };
+  CHECK(kernels(body, "each") == "cast+each+scaled+p");
+  // An array of the groups' dims lies in memory under them.
+  const std::string given = "  y = bf16[8,8,32] parameter(3)" + body;
+  CHECK(kernels(given, "y") == "cast, each, scaled, p");
+}
+
 TEST_CASE("What moves data takes no other work along on TPUs", "[fusion]") {
   const auto kept = [](const std::string& move) {
     return KeptOf(
