@@ -4,8 +4,10 @@
 // can. Anything else is an error that names the target.
 #include "ir/custom_call.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #include "backends/cpu/ops/factories.h"
 #include "backends/cpu/ops/lapack_call.h"
@@ -53,6 +55,27 @@ KernelOrError MakeAllocation(const Instruction& instruction) {
   return std::make_unique<ZeroKernel>(instruction.shape());
 }
 
+// Pieces of one array: in the dim along which they are, their sizes add up to the result's.
+KernelOrError MakePieces(const Instruction& instruction) {
+  const Shape* result = instruction.shape();
+  for (int64_t dim = 0; result->IsArray() && dim < result->rank(); ++dim) {
+    int64_t size = 0;
+    const bool fits = std::ranges::all_of(instruction.operands(), [&](const Instruction* piece) {
+      const Shape* shape = piece->shape();
+      if (!shape->IsArray() || shape->rank() != result->rank() ||
+          shape->dtype() != result->dtype()) {
+        return false;
+      }
+      size += shape->dim(dim);
+      std::vector<int64_t> dims(shape->dims().begin(), shape->dims().end());
+      dims[static_cast<size_t>(dim)] = result->dim(dim);
+      return std::ranges::equal(dims, result->dims());
+    });
+    if (fits && size == result->dim(dim)) return MakeConcatenation(instruction, dim);
+  }
+  return Error(instruction, "ConcatBitcast takes the pieces of an array along one of its dims");
+}
+
 // The k largest of the last dim: (values, s32 indices); k is the size of that dim in the result.
 KernelOrError MakeTopK(const Instruction& instruction) {
   const Shape* result = instruction.shape();
@@ -83,6 +106,7 @@ KernelOrError MakeCustomCall(const Instruction& instruction) {
   const std::string_view target = instruction.attributes<CustomCallAttributes>().target;
   if (IsIdentityCall(instruction)) return MakeIdentity(instruction);
   if (target == kAllocateBufferTarget) return MakeAllocation(instruction);
+  if (target == kConcatBitcastTarget) return MakePieces(instruction);
   if (target == kTopKTarget) return MakeTopK(instruction);
   if (IsLapackTarget(target)) return MakeLapackCall(instruction);
   const std::string message =

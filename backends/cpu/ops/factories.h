@@ -16,6 +16,8 @@ KernelOrError MakeBroadcast(const Instruction& instruction);
 KernelOrError MakeReshape(const Instruction& instruction);
 KernelOrError MakeTranspose(const Instruction& instruction);
 KernelOrError MakeSlice(const Instruction& instruction);
+// The operands one behind another along `dim`, which must fit.
+std::unique_ptr<Kernel> MakeConcatenation(const Instruction& instruction, int64_t dim);
 KernelOrError MakeDot(const Instruction& instruction);
 KernelOrError MakeReduce(const Instruction& instruction);
 KernelOrError MakeScan(const Instruction& instruction);

@@ -105,10 +105,8 @@ class PadKernel : public Kernel {
 
 class ConcatenateKernel : public Kernel {
  public:
-  explicit ConcatenateKernel(const Instruction& instruction)
+  ConcatenateKernel(const Instruction& instruction, size_t dim)
       : bytes_(StorageBytes(instruction.shape()->dtype())) {
-    const size_t dim =
-        static_cast<size_t>(instruction.attributes<DimensionsAttributes>().dimensions[0]);
     const std::vector<int64_t> target = RowMajorStrides(instruction.shape()->dims());
     int64_t position = 0;
     for (const Instruction* operand : instruction.operands()) {
@@ -269,6 +267,10 @@ KernelOrError MakeSetDimensionSize(const Instruction& instruction) {
 
 }  // namespace
 
+std::unique_ptr<Kernel> MakeConcatenation(const Instruction& instruction, int64_t dim) {
+  return std::make_unique<ConcatenateKernel>(instruction, static_cast<size_t>(dim));
+}
+
 KernelOrError MakeSlice(const Instruction& instruction) {
   switch (instruction.opcode()) {
     case Opcode::kSlice:
@@ -279,7 +281,8 @@ KernelOrError MakeSlice(const Instruction& instruction) {
       return std::make_unique<PadKernel>(instruction.operand(0)->shape(), instruction.shape(),
                                          instruction.attributes<PadAttributes>().padding);
     case Opcode::kConcatenate:
-      return std::make_unique<ConcatenateKernel>(instruction);
+      return MakeConcatenation(instruction,
+                               instruction.attributes<DimensionsAttributes>().dimensions[0]);
     case Opcode::kDynamicSlice:
       return std::make_unique<DynamicSliceKernel>(instruction);
     case Opcode::kDynamicUpdateSlice:
