@@ -39,6 +39,9 @@ inline constexpr std::string_view kCauseAttribute = "gshard.cause";
 // Of a cast to bf16 that a TPU's compiler is known to put there
 // (core/transforms/tpu/rounded_operands.h).
 inline constexpr std::string_view kRoundingAttribute = "gshard.rounding";
+// Of a dot that a compiler makes of a ragged-dot: how many groups that has
+// (core/transforms/dense_ragged_dots.h).
+inline constexpr std::string_view kRaggedGroupsAttribute = "gshard.ragged_groups";
 // Of an instruction of the backward pass: the instruction whose adjoint it helps to make.
 inline constexpr std::string_view kAdjointOfAttribute = "gshard.adjoint_of";
 // Of the root of a pass's computation: "forward 0,1,2", the pass and the virtual stages that run

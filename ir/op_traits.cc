@@ -15,6 +15,19 @@ bool IsPure(const Instruction& x) {
 
 }  // namespace
 
+bool IsTranscendental(const Instruction& x) {
+  switch (x.opcode()) {
+    case Opcode::kAtan2:
+    case Opcode::kSqrt:
+    case Opcode::kRsqrt:
+      return true;
+    case Opcode::kPower:
+      return !IsInteger(x.shape()->dtype());
+    default:  // those that have an accuracy
+      return AttributeTagOf(x.opcode()) == &AttributeType<MathAttributes>::kTag;
+  }
+}
+
 bool HasSideEffect(const Instruction& x) {
   if (PurityOf(x.opcode()) != Purity::kByAttribute) {
     return PurityOf(x.opcode()) == Purity::kSideEffect;

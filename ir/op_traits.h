@@ -48,6 +48,9 @@ inline bool RunsCallees(Opcode opcode) {
   return IsControlFlow(opcode) || CalleesOf(opcode) == Callees::kSteps;
 }
 
+// Elementwise, and made of many operations in hardware: exponentials, logarithms, roots, sines, ..
+bool IsTranscendental(const Instruction& x);
+
 // Must not be removed, run twice or reordered with its like. Custom calls say so themselves; XLA
 // marks hints of placement so that they stay, although they only say where a value lies: they have
 // none. Computations that x calls are not looked at.

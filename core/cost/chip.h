@@ -81,8 +81,10 @@ struct Chip {
   std::array<int64_t, 3> f32_passes = {0, 0, 0};
   // Do products at DEFAULT precision round f32 operands to bf16?
   bool RoundsDotOperands() const { return f32_passes[0] == 1; }
-  // Its compiler multiplies all rows of a ragged-dot by the matrix of every group.
+  // XLA's compiler for it multiplies all rows of a ragged-dot by the matrix of every group.
   bool dense_ragged_dots = false;
+  // Other stacks bring kernels of their own.
+  bool HasDenseRaggedDots() const { return dense_ragged_dots && stack == Stack::kJax; }
   EfficiencyCurve dot_efficiency;     // by FLOPs of the dot
   EfficiencyCurve memory_efficiency;  // by bytes of the kernel
   std::array<StackRates, 3> stacks;   // by Stack; those of a TPU are all alike

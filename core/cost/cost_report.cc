@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <set>
@@ -17,6 +18,7 @@
 #include "core/cost/recomputation.h"
 #include "core/cost/step_model.h"
 #include "core/cost/work_totals.h"
+#include "ir/attribute_names.h"
 #include "ir/compiled_text.h"
 #include "ir/custom_call.h"
 #include "ir/metadata.h"
@@ -302,16 +304,6 @@ class TimelineBuilder {
   Timeline& timeline_;
 };
 
-int64_t MostRaggedDotGroups(const Module& module) {
-  int64_t most = 0;
-  for (const Computation* computation : module.computations()) {
-    for (const Instruction* x : computation->instructions()) {
-      if (x->opcode() == Opcode::kRaggedDot) most = std::max(most, RaggedDotGroups(*x));
-    }
-  }
-  return most;
-}
-
 // How often a product sums over masked copies of its operand's rows: 64 times those of
 // select(mask[64,T,D], broadcast(x[T,D]), 0), as JAX writes lax.ragged_dot for CPUs. 0: they are
 // none.
@@ -333,18 +325,25 @@ int64_t MaskedCopies(const Instruction* operand, std::span<const int64_t> contra
   return copies > 1 ? copies : 0;
 }
 
-// Most groups of a ragged-dot that the text itself writes out as one dense product.
-int64_t MostWrittenOutGroups(const Module& module) {
-  int64_t most = 0;
+// Most groups of ragged-dots that are dense products: as the chip's compiler makes them, and as the
+// text itself writes them out.
+void CountDenseRaggedDots(const Module& module, CostReport& report) {
   for (const Computation* computation : module.computations()) {
     for (const Instruction* x : computation->instructions()) {
       if (x->opcode() != Opcode::kDot) continue;
+      const std::string groups =
+          FrontendAttribute(x->frontend_attributes(), kRaggedGroupsAttribute);
+      if (!groups.empty()) {
+        int64_t& most = report.dense_ragged_dot_groups;
+        most = std::max<int64_t>(most, std::strtoll(groups.c_str(), nullptr, 10));
+        continue;
+      }
       const auto& dims = x->attributes<DotAttributes>();
+      int64_t& most = report.written_out_ragged_dot_groups;
       most = std::max({most, MaskedCopies(x->operand(0), dims.lhs_contracting),
                        MaskedCopies(x->operand(1), dims.rhs_contracting)});
     }
   }
-  return most;
 }
 
 // Custom calls that the report has to speak of.
@@ -406,8 +405,7 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
   TimelineBuilder(*priced->network, *priced->model, report.timeline).Run(*priced->entry);
   report.loops_counted_once = priced->model->loops_counted_once();
   CountCustomCalls(module, report);
-  if (chip.dense_ragged_dots) report.dense_ragged_dot_groups = MostRaggedDotGroups(module);
-  if (!IsCompiled(module)) report.written_out_ragged_dot_groups = MostWrittenOutGroups(module);
+  if (!IsCompiled(module)) CountDenseRaggedDots(module, report);
   report.mean_branch_step_time_s = report.step_time_s;
   if (priced->model->has_conditionals()) {
     const auto means = priced->MakeModel({report.overlap, options.fuse_attention, true,

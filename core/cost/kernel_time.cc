@@ -87,14 +87,6 @@ double PaddingBytes(const MatrixWork& product, const Chip& chip) {
          padding(product.output_bytes, product.n * product.batch);
 }
 
-// A product as the compiler makes it.
-MatrixWork AsCompiled(MatrixWork product, const Chip& chip) {
-  if (!chip.dense_ragged_dots) return product;
-  product.flops *= product.groups;
-  product.batch *= product.groups;
-  return product;
-}
-
 // Matrix units work on whole tiles; where there are many units, the last wave may be part idle.
 double MatrixSeconds(const MatrixWork& product, const Chip& chip, double efficiency) {
   if (product.flops <= 0) return 0;
@@ -198,8 +190,7 @@ double RatedSeconds(const KernelWork& work, const Chip& chip) {
     matrix_s = todo / (rate * curve.At(todo));
   } else {
     for (const MatrixWork& product : work.matrix) {
-      const MatrixWork made = AsCompiled(product, chip);
-      matrix_s += MatrixSeconds(made, chip, curve.At(made.flops));
+      matrix_s += MatrixSeconds(product, chip, curve.At(product.flops));
     }
   }
   double vector_ops = std::max(0.0, work.flops - matrix_flops) +
@@ -251,6 +242,8 @@ FusionOptions FusionOptionsOf(const Chip& chip) {
   options.for_tpu = chip.compiler == Chip::Compiler::kTpu;
   options.fuses_row_statistics = options.for_tpu && chip.overlaps_collectives;
   options.products_have_row_statistics = chip.products_have_row_statistics;
+  options.reads_rows_whole =
+      chip.compiler == Chip::Compiler::kGpu && chip.stack == Chip::Stack::kJax;
   options.gathers_from_memory = options.for_tpu && chip.indexed_slice_s <= 0;
   options.vector_operations_per_byte = chip.vector_operations_per_byte;
   options.fuses_movement = true;

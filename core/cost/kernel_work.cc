@@ -204,11 +204,6 @@ void Classify(KernelWork& work) {
 
 }  // namespace
 
-int64_t RaggedDotGroups(const Instruction& ragged_dot) {
-  const Shape* sizes = ragged_dot.operand(2)->shape();
-  return sizes->dim(sizes->rank() - 1);
-}
-
 MatrixWork MatrixOf(const Instruction& dot) {
   MatrixWork work;
   work.flops = CostOf(dot).flops;
@@ -244,7 +239,6 @@ MatrixWork MatrixOf(const Instruction& dot) {
     for (int64_t dim : dims.lhs_contracting) contracted *= size(lhs, dim);
     work.m = static_cast<double>(lhs->element_count()) / std::max(1.0, work.batch * contracted);
     work.n = static_cast<double>(dot.shape()->element_count()) / std::max(1.0, work.batch * work.m);
-    if (dot.opcode() == Opcode::kRaggedDot) work.groups = static_cast<double>(RaggedDotGroups(dot));
   }
   for (Precision p : precision) {
     if (p == Precision::kHigh || p == Precision::kHighest)

@@ -19,7 +19,6 @@ namespace gshard {
 struct MatrixWork {
   double batch = 1, m = 1, n = 1, k = 1;
   double flops = 0;
-  double groups = 1;          // of a ragged-dot: its groups of rows, which have a matrix each
   DType dtype = DType::kF32;  // of the operands as they come from memory, the wider of both
   Precision precision = Precision::kDefault;
   std::string_view algorithm;  // "dot_bf16_bf16_f32_x3"; empty: unset
@@ -53,9 +52,6 @@ struct KernelWork {
 KernelWork WorkOf(const FusionModel& model, const FusionKernel& kernel);
 // Returns the work of a compiler's fusion instruction, whose computation is the kernel.
 KernelWork WorkOfFusion(const Instruction& fusion);
-
-// Returns the number of groups of a ragged-dot.
-int64_t RaggedDotGroups(const Instruction& ragged_dot);
 
 // Returns the matrix product of a dot, ragged-dot, scaled-dot or convolution.
 MatrixWork MatrixOf(const Instruction& dot);

@@ -10,6 +10,7 @@
 #include "core/propagation/canonicalizer.h"
 #include "core/spmd/per_device_module.h"
 #include "core/transforms/cse.h"
+#include "core/transforms/dense_ragged_dots.h"
 #include "core/transforms/forward_tuple_elements.h"
 #include "core/transforms/inline_calls.h"
 #include "core/transforms/tpu/multiplied_dots.h"
@@ -65,6 +66,11 @@ Expected<void> Partition(DeviceProgram& program, const DeviceProgramOptions& opt
 }
 
 Expected<void> CleanAndTell(DeviceProgram& program, const Chip& chip, CostOptions& options) {
+  if (chip.HasDenseRaggedDots() && !program.useful_flops && !IsCompiled(*program.module)) {
+    // Before each row meets the matrices of all groups.
+    program.useful_flops =
+        TotalFlops(*program.module) * static_cast<double>(program.module->DeviceCount());
+  }
   options.useful_flops = program.useful_flops;
   return CleanForCost(*program.module, CleanupOf(chip));
 }
@@ -108,7 +114,8 @@ Expected<StepFigures> PriceProgram(DeviceProgram program, const Chip& chip, Cost
 
 Cleanup CleanupOf(const Chip& chip) {
   return {.rounds_operands = chip.RoundsDotOperands(),
-          .for_tpu = chip.compiler == Chip::Compiler::kTpu};
+          .for_tpu = chip.compiler == Chip::Compiler::kTpu,
+          .dense_ragged_dots = chip.HasDenseRaggedDots()};
 }
 
 Expected<void> CleanForCost(Module& module, const Cleanup& cleanup) {
@@ -118,6 +125,7 @@ Expected<void> CleanForCost(Module& module, const Cleanup& cleanup) {
   }
   ForwardTupleElements(module);
   RemoveDeadCode(module);
+  if (cleanup.dense_ragged_dots) MakeRaggedDotsDense(module);
   MergeEqualLoopState(module);
   if (cleanup.for_tpu) {
     MultiplyDots(module);

@@ -84,8 +84,9 @@ Expected<StepFigures> PriceProgram(DeviceProgram program, const Chip& chip, Cost
 
 // What a chip's compiler does to a program beside what all compilers do.
 struct Cleanup {
-  bool rounds_operands = false;  // core/transforms/tpu/rounded_operands.h
-  bool for_tpu = false;          // multiplied_dots.h and sunk_broadcasts.h beside it
+  bool rounds_operands = false;    // core/transforms/tpu/rounded_operands.h
+  bool for_tpu = false;            // multiplied_dots.h and sunk_broadcasts.h beside it
+  bool dense_ragged_dots = false;  // core/transforms/dense_ragged_dots.h
 };
 Cleanup CleanupOf(const Chip& chip);
 

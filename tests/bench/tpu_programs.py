@@ -38,17 +38,24 @@ def all_programs():
     return tpu_program_list.PROGRAMS + tpu_user_programs.PROGRAMS + tpu_f32_programs.PROGRAMS
 
 
-def compile_one(name, directory, topology):
+def tpu_devices(topology):
+    from jax.experimental import topologies
+    # A v4 chip is one device, as its users have it.
+    options = {"chip_config_name": "megacore"} if topology.startswith("v4") else {}
+    return topologies.get_topology_desc(platform="tpu", topology_name=topology, **options).devices
+
+
+def place_of(name):
+    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+
+
+def compile_one(name, directory, topology, devices_of=tpu_devices):
     """Writes step.mlir, compiled.txt and memory.json of the program, for its own topology if none is given."""
     import jax
     import numpy
-    from jax.experimental import topologies
     _, own_topology, mesh, build = next(p for p in all_programs() if p[0] == name)
-    topology = topology or own_topology
     names, sizes = zip(*[(axis.split("=")[0], int(axis.split("=")[1])) for axis in mesh.split(",")])
-    # A v4 chip is one device, as its users have it.
-    options = {"chip_config_name": "megacore"} if topology.startswith("v4") else {}
-    devices = topologies.get_topology_desc(platform="tpu", topology_name=topology, **options).devices
+    devices = devices_of(topology or own_topology)
     step, arguments, donated = build(jax.sharding.Mesh(numpy.array(devices).reshape(sizes), names))
     lowered = jax.jit(step, donate_argnums=donated).lower(*arguments)
     directory.mkdir(parents=True, exist_ok=True)
@@ -127,7 +134,7 @@ def main():
     parser.add_argument("--json", help="all rows, to this file")
     parser.add_argument("--compile", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    place = lambda name: arguments.keep / re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+    place = lambda name: arguments.keep / place_of(name)
     if arguments.compile:
         compile_one(arguments.compile, place(arguments.compile), arguments.topology)
         return

@@ -162,6 +162,8 @@ bool CopiedChains::Find(const Instruction* x, bool is_private, CopiedChain& chai
     if (kind.role == KernelRole::kElementwise && !kind.is_alias) {
       chain.operations +=
           VectorOperations(value) * static_cast<double>(value->shape()->element_count()) / elements;
+      chain.is_slow =
+          chain.is_slow || value->opcode() == Opcode::kDivide || IsTranscendental(*value);
       chain.is_wide =
           chain.is_wide || value->shape()->byte_size() >= 4 * value->shape()->element_count();
     }

@@ -24,6 +24,7 @@ struct CopiedChain {
   const Instruction* product = nullptr;
   double operations = 0;  // on vectors, of an element of the value, as the compiler counts them
   bool is_wide = false;   // computes in 32 bits or more
+  bool is_slow = false;   // has a division, a root, an exponential, ..
 };
 
 class CopiedChains {

@@ -62,9 +62,10 @@ class FusionBuilder {
     if (model_.spared_ != nullptr) TakeAttention();
     for (const Instruction* x : order_) drafts_.kind(x) = KindOf(x);
     if (!options_.fuses_calls) calls_.emplace(order_);
-    if (options_.for_tpu && !options_.is_compiled) {
-      chains_.emplace(computation_, users_, model_.first_id_, drafts_.kinds(), drafts_.places(),
-                      options_.fuses_row_statistics);
+    if (!options_.is_compiled && options_.copies_values && options_.fuses_calls) {
+      (options_.for_tpu ? chains_ : chains_of_gpu_)
+          .emplace(computation_, users_, model_.first_id_, drafts_.kinds(), drafts_.places(),
+                   options_.fuses_row_statistics);
     }
     for (size_t i = order_.size(); i-- > 0;) Place(order_[i]);
     Finish();
@@ -289,7 +290,9 @@ class FusionBuilder {
   bool IsWorthCopying(const Instruction* x, Role role, KernelList kernels) {
     if (role == Role::kCheap) return true;
     if (!options_.copies_values || role == Role::kDot || role == Role::kReduce) return false;
-    if (!chains_ || role != Role::kElementwise) return copy_costs_.ReadsNoMore(x, role);
+    if (!chains_ || role != Role::kElementwise) {
+      return copy_costs_.ReadsNoMore(x, role) || (role == Role::kElementwise && IsMadeOfNoMore(x));
+    }
     if (chains_->EndsRowStatistic(x) || IsResidual(x, kernels)) return false;
     CopiedChain chain;
     for (const bool is_private : {true, false}) {
@@ -299,6 +302,14 @@ class FusionBuilder {
       if (is_tie_apart ? cost.together < cost.apart : cost.together <= cost.apart) return true;
     }
     return chains_->StartsNarrower(x);
+  }
+
+  // Is x a narrow form of what a chain makes of no more bytes than x has, in no time?
+  bool IsMadeOfNoMore(const Instruction* x) const {
+    CopiedChain chain;
+    const int64_t made = x->shape()->byte_size();
+    return IsNarrowingCast(x) && chains_of_gpu_ && chains_of_gpu_->Find(x, false, chain) &&
+           !chain.is_slow && chain.source_bytes <= made + made / 8;
   }
 
   // A value of several kernels that is to be in memory is written by the first of them, which
@@ -472,8 +483,9 @@ class FusionBuilder {
       return x->opcode() == Opcode::kTranspose || x->opcode() == Opcode::kSlice ||
              x->opcode() == Opcode::kDynamicSlice || options_.for_tpu;
     }
-    // Libraries convert operands as they load them.
-    return role == Role::kElementwise && (options_.for_tpu || x->opcode() == Opcode::kConvert);
+    // Libraries widen operands as they load them; what they multiply narrower is written so.
+    return role == Role::kElementwise &&
+           (options_.for_tpu || (x->opcode() == Opcode::kConvert && !IsNarrowingCast(x)));
   }
 
   void NewKernel(const Instruction* x, Role role) {
@@ -531,7 +543,7 @@ class FusionBuilder {
   KernelDrafts drafts_;
   CopyCosts copy_costs_;
   std::optional<EagerCalls> calls_;
-  std::optional<CopiedChains> chains_;  // of TPUs
+  std::optional<CopiedChains> chains_, chains_of_gpu_;
   std::unordered_map<const Instruction*, std::vector<const Instruction*>>
       reduces_of_;                                            // of sources
   mutable std::vector<int32_t> of_users_;                     // memory of KernelsOfUsers

@@ -40,6 +40,8 @@ struct FusionOptions {
   bool fuses_row_statistics = false;
   // So does a product's kernel, of the rows that it makes (TPU v6e).
   bool products_have_row_statistics = false;
+  // A softmax is a kernel that reads its rows whole, and does not write over them (XLA for GPUs).
+  bool reads_rows_whole = false;
   // What is gathered from is in memory: cores of their own gather (SparseCores).
   bool gathers_from_memory = false;
   // Of a chip's work on vectors, what the compiler weighs against a byte of memory; 0: no work

@@ -620,10 +620,12 @@ class GraphBuilder {
       return;
     }
     if (IsWrittenBeside(x)) return;
-    std::vector<OperandLeaf> inputs =
-        InPlaceInputs(x, leaf, [this](const Instruction* value) { return !IsFused(value); });
-    for (const OperandLeaf& input : inputs) {
-      if (!IsFused(input.operand)) offer(LeavesOf(input.operand)[static_cast<size_t>(input.leaf)]);
+    const auto is_input = [this](const Instruction* value) { return !IsFused(value); };
+    for (const OperandLeaf& input : InPlaceInputs(x, leaf, is_input)) {
+      if (IsFused(input.operand)) continue;
+      if (options_.fusion.reads_rows_whole && ReadsReductionOf(input.operand, x, is_input))
+        continue;
+      offer(LeavesOf(input.operand)[static_cast<size_t>(input.leaf)]);
     }
   }
 

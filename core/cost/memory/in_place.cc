@@ -122,6 +122,31 @@ std::vector<OperandLeaf> InPlaceInputs(const Instruction* root, int64_t leaf,
   return readings.Inputs(/*sliced=*/false);
 }
 
+bool ReadsReductionOf(const Instruction* array, const Instruction* root,
+                      const std::function<bool(const Instruction*)>& is_input) {
+  constexpr size_t kMaxValues = 64;
+  std::vector<const Instruction*> values = {root};  // of the kernel, then those reduced
+  std::vector<const Instruction*> reduced;
+  for (size_t i = 0; i < values.size() && i < kMaxValues; ++i) {
+    for (const Instruction* operand : values[i]->operands()) {
+      if (values[i]->opcode() == Opcode::kBroadcast) {
+        while (operand->opcode() == Opcode::kConvert || operand->opcode() == Opcode::kReshape) {
+          operand = operand->operand(0);
+        }
+        if (operand->opcode() == Opcode::kReduce) reduced.push_back(operand->operand(0));
+      } else if (!is_input(operand)) {
+        values.push_back(operand);
+      }
+    }
+  }
+  for (size_t i = 0; i < reduced.size() && i < kMaxValues; ++i) {
+    if (reduced[i] == array) return true;
+    if (!KeepsPlaces(reduced[i])) continue;
+    reduced.insert(reduced.end(), reduced[i]->operands().begin(), reduced[i]->operands().end());
+  }
+  return false;
+}
+
 const Instruction* AliasedOperand(const Instruction* call, std::string_view aliasing,
                                   int64_t leaf) {
   // {{}: (0, {}), {1}: (2, {})}: the verifier has read it already.

@@ -22,6 +22,12 @@ struct OperandLeaf {
 std::vector<OperandLeaf> InPlaceInputs(const Instruction* root, int64_t leaf,
                                        const std::function<bool(const Instruction*)>& is_input);
 
+// Does the kernel that computes `root`, of inputs as above, read a reduction of `array`, broadcast
+// to its elements (x - max(x), exp(x) / sum(exp(x)))? A compiler that reads rows whole takes the
+// reduction in the same kernel, and may not write over the rows. Looks at 64 values at most.
+bool ReadsReductionOf(const Instruction* array, const Instruction* root,
+                      const std::function<bool(const Instruction*)>& is_input);
+
 // The pairs of output_to_operand_aliasing={{0}: (1, {})}, for outputs of one index or none: for
 // leaf `leaf` of a result that is no nested tuple the operand, or null.
 const Instruction* AliasedOperand(const Instruction* call, std::string_view aliasing, int64_t leaf);

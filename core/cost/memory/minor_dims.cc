@@ -139,8 +139,8 @@ void ComputationMinorDims::Set(const Instruction* x, MinorDims dims) {
 
 // Parameters and parts of tuples have places of their own, from which they are copied.
 void ComputationMinorDims::ConstrainOperand(const Instruction* operand, MinorDims dims) {
-  const bool is_made_here = operand->opcode() != Opcode::kParameter &&
-                            operand->opcode() != Opcode::kGetTupleElement;
+  const bool is_made_here =
+      operand->opcode() != Opcode::kParameter && operand->opcode() != Opcode::kGetTupleElement;
   if (IsTiled(operand) && is_made_here && At(operand).IsFree()) Set(operand, dims);
 }
 

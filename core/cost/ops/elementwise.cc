@@ -2,23 +2,10 @@
 
 #include "core/cost/rules.h"
 #include "ir/computation.h"
+#include "ir/op_traits.h"
 
 namespace gshard {
 namespace {
-
-bool IsTranscendental(const Instruction& instruction) {
-  switch (instruction.opcode()) {
-    case Opcode::kAtan2:
-      return true;
-    case Opcode::kPower:
-      return !IsInteger(instruction.shape()->dtype());
-    case Opcode::kSqrt:
-    case Opcode::kRsqrt:
-      return true;
-    default:
-      return AttributeTagOf(instruction.opcode()) == &AttributeType<MathAttributes>::kTag;
-  }
-}
 
 // Copies and reinterpretations compute nothing.
 bool IsFree(Opcode opcode) {

@@ -551,6 +551,19 @@ TEST_CASE("SparseCores gather from memory", "[fusion]") {
   CHECK(KeptOf(body, options) == "e rows n ");
 }
 
+TEST_CASE("A product on a GPU widens its operands as it reads them", "[fusion]") {
+  const auto kernels = [](const std::string& from, const std::string& to) {
+    return KernelsOf("  a = " + from + "[64,64] parameter(0)\n  n = " + from +
+                         "[64,64] negate(a)\n  b = " + to + "[64,64] parameter(1)\n  t = " + to +
+                         "[64,64] convert(n)\n  ROOT p = " + to +
+                         "[64,64] dot(t, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+                     kGpu);
+  };
+  CHECK(kernels("f8e4m3fn", "bf16") == "n, t+p");
+  // Narrower operands are written by what makes them.
+  CHECK(kernels("f32", "bf16") == "n+t, p");
+}
+
 TEST_CASE("A product on a TPU scales groups of its weight's rows as it reads them", "[fusion]") {
   const std::string body = R"(
   x = bf16[16,64] parameter(0)
