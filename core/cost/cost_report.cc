@@ -36,9 +36,9 @@ class ReportBuilder {
   void Run(const ComputationCost& entry) {
     report_.step_time_s = entry.schedule.seconds;
     Visit(entry);
-    times_[&entry] = 1;
+    runs_[&entry].all = 1;
     for (auto cost = post_order_.rbegin(); cost != post_order_.rend(); ++cost) {
-      Add(**cost, times_[*cost]);
+      Add(**cost, runs_[*cost]);
     }
     FinishRows();
     double busy = 0;
@@ -50,46 +50,59 @@ class ReportBuilder {
   }
 
  private:
+  // Executions. `again`: of them, those by a loop or call that is recomputed as a whole.
+  struct Runs {
+    double all = 0, again = 0;
+    Runs operator*(double times) const { return {times * all, times * again}; }
+  };
+
   void Visit(const ComputationCost& cost) {
-    if (!times_.try_emplace(&cost, 0).second) return;
+    if (!runs_.try_emplace(&cost).second) return;
     for (const StepNode& step : cost.steps) {
       for (const auto& [callee, runs] : step.callees) Visit(*callee);
     }
     post_order_.push_back(&cost);
   }
 
-  // `times`: executions of the whole schedule, which covers cost.trips trips. All callers have been
-  // added.
-  void Add(const ComputationCost& cost, double times) {
+  // `runs`: of the whole schedule, which covers cost.trips trips. All callers have been added.
+  void Add(const ComputationCost& cost, const Runs& runs) {
+    const Runs counts = runs * cost.trips;
+    const double count = counts.all;
     for (size_t i = 0; i < cost.steps.size(); ++i) {
       const StepNode& step = cost.steps[i];
-      const double count = times * cost.trips;
+      const double exposed = runs.all * cost.schedule.exposed_s[i];
       switch (step.kind) {
         case StepNode::Kind::kKernel:
-          AddKernel(step, cost.nodes[i].seconds, count);
+          AddKernel(step, cost.nodes[i].seconds, counts);
           break;
         case StepNode::Kind::kCollective:
-          AddCollective(step, count, times * cost.schedule.exposed_s[i]);
+          AddCollective(step, counts, exposed);
           break;
         case StepNode::Kind::kLoop:
         case StepNode::Kind::kCallee:
-          for (const auto& [callee, runs] : step.callees) times_[callee] += count * runs;
+          for (const auto& [callee, times] : step.callees) {
+            const bool is_again = IsRecomputed(*step.instruction);
+            runs_[callee].all += count * times;
+            runs_[callee].again += times * (is_again ? count : counts.again);
+          }
           if (step.idle_s > 0) AddBubble(*step.instruction, count, count * step.idle_s);
           break;
         case StepNode::Kind::kCopy:  // only what compute waits for
-          AddKernel(step, count > 0 ? times * cost.schedule.exposed_s[i] / count : 0, count);
+          AddKernel(step, count > 0 ? exposed / count : 0, counts);
           break;
       }
     }
   }
 
-  void AddKernel(const StepNode& step, double seconds, double count) {
+  void AddKernel(const StepNode& step, double seconds, const Runs& counts) {
+    const double count = counts.all, once = count - counts.again;
     const KernelWork& work = step.work;
     report_.flops_per_device += count * work.flops;
     report_.transcendentals_per_device += count * work.transcendentals;
-    report_.recompute_flops_per_device += count * step.recompute_flops;
+    report_.recompute_flops_per_device += counts.again * work.flops + once * step.recompute_flops;
     report_.masked_flops_per_device += count * work.masked_flops;
-    if (work.main != nullptr && IsRecomputed(*work.main)) report_.recompute_s += count * seconds;
+    const bool is_again = work.main != nullptr && IsRecomputed(*work.main);
+    report_.recompute_s += (is_again ? count : counts.again) * seconds;
     if (work.is_scalar) return;
     report_.hbm_bytes_per_device += count * work.bytes;
     auto [it, is_new] = kernel_of_.try_emplace(step.instruction, report_.kernels.size());
@@ -122,10 +135,15 @@ class ReportBuilder {
     AddWork(conditional, {"", count, 0, 0, 0, seconds});
   }
 
-  void AddCollective(const StepNode& step, double count, double exposed) {
+  void AddCollective(const StepNode& step, const Runs& counts, double exposed) {
+    const double count = counts.all;
     report_.flops_per_device += count * step.work.flops;
     report_.hbm_bytes_per_device += count * step.work.bytes;
-    if (IsRecomputed(*step.instruction)) report_.recompute_s += exposed;
+    if (IsRecomputed(*step.instruction)) {
+      report_.recompute_s += exposed;
+    } else if (count > 0) {
+      report_.recompute_s += exposed * counts.again / count;
+    }
     auto [it, is_new] = call_of_.try_emplace(step.instruction, report_.collective_calls.size());
     if (is_new) report_.collective_calls.push_back({step.instruction, step.collective, 0, 0, 0});
     CollectiveCall& call = report_.collective_calls[it->second];
@@ -211,7 +229,7 @@ class ReportBuilder {
   CostReport& report_;
   const OpNameGroup* group_;
   std::vector<const ComputationCost*> post_order_;  // callees first
-  std::unordered_map<const ComputationCost*, double> times_;
+  std::unordered_map<const ComputationCost*, Runs> runs_;
   std::unordered_map<const Instruction*, size_t> kernel_of_, call_of_;
   std::map<std::pair<std::string, std::vector<std::string>>, CollectiveRow> rows_;
   Rows by_opcode_, by_source_, by_group_;

@@ -27,6 +27,7 @@ class FlopsWalk {
 
  private:
   double OfInstruction(const Instruction& x) {
+    if (IsRecomputed(x)) return 0;
     switch (x.opcode()) {
       case Opcode::kWhile: {
         const double trips = static_cast<double>(TripCount(x).value_or(1));
@@ -42,7 +43,7 @@ class FlopsWalk {
       case Opcode::kAsyncStart:
         return x.called().empty() ? 0 : Of(*x.called(0));
       default:  // runs nothing
-        return IsRecomputed(x) ? 0 : CostOf(x).flops * DevicesOf(x);
+        return CostOf(x).flops * DevicesOf(x);
     }
   }
 

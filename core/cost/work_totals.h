@@ -10,8 +10,8 @@ namespace gshard {
 
 struct WorkTotals {
   double busy_s = 0;       // of kernels on the compute stream
-  double recompute_s = 0;  // of it, of kernels that compute again
   double exposed_s = 0;    // compute waits for collectives and copies
+  double recompute_s = 0;  // of both, what is done again, be it by loops that are done again
   double copy_s = 0;       // of it, for copies
   double idle_s = 0;       // waits for devices whose branch of a conditional takes longer
   double flops = 0;
