@@ -71,8 +71,11 @@ Expected<EmittedCost> CostOfEmitted(const Module& emitted, int64_t stages, const
   cost.step_time_s = report->step_time_s;
   cost.peak_bytes = report->memory.peak_bytes;
   cost.stages.assign(static_cast<size_t>(stages), {report->step_time_s, cost.peak_bytes});
+  if (cost.step_time_s > 0) cost.recompute_share = report->recompute_s / cost.step_time_s;
   if (!report->pipeline) return cost;
   cost.bubble_share = report->pipeline->bubble_share;
+  cost.recompute_share = report->pipeline->recompute_share;
+  cost.imbalance = report->pipeline->imbalance;
   cost.transfer_s = report->pipeline->transfer_s;
   cost.passes = TimesOfPasses(emitted, *report->pipeline,
                               stages * std::max<int64_t>(1, report->pipeline->repeats));

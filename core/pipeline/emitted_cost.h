@@ -20,9 +20,10 @@ struct EmittedStage {
 
 struct EmittedCost {
   double step_time_s = 0;
-  double bubble_share = 0;  // PipelineReport::bubble_share
-  double transfer_s = 0;    // between ticks, beside that span
-  int64_t peak_bytes = 0;   // of any device
+  // As in PipelineReport; without stages recomputation is over the step.
+  double bubble_share = 0, recompute_share = 0, imbalance = 1;
+  double transfer_s = 0;             // between ticks, beside that span
+  int64_t peak_bytes = 0;            // of any device
   std::vector<EmittedStage> stages;  // along the axis of the stages
   // Times of passes as they are printed, with what they store and load; empty: there are none.
   PassTimes passes;

@@ -73,6 +73,18 @@ double SecondsOf(const PipelinePlan& plan, size_t v) {
          plan.times.weights[v];
 }
 
+// Of the printed program, as gshard-cost has them; as planned where it is not priced.
+struct PipelineShares {
+  double bubble = 0, recompute = 0, imbalance = 1;
+};
+PipelineShares SharesOf(const PipelinePlan& plan) {
+  if (plan.emitted) {
+    return {plan.emitted->bubble_share, plan.emitted->recompute_share, plan.emitted->imbalance};
+  }
+  const WorkSummary work = SummarizeWork(plan);
+  return {plan.simulation.bubble_fraction, work.recompute_fraction, work.imbalance};
+}
+
 // Forward and backward.
 int64_t TicksOf(const Schedule& schedule) {
   if (schedule.kind != ScheduleKind::kShift) return static_cast<int64_t>(schedule.ticks.size());
@@ -145,14 +157,17 @@ std::string PlanText(const PipelinePlan& plan) {
         HumanBytes(static_cast<double>(sum.saved_bytes)),
         HumanBytes(static_cast<double>(BytesOf(plan, v))), 1e3 * SecondsOf(plan, v));
   }
-  const WorkSummary work = SummarizeWork(plan);
+  const PipelineShares shares = SharesOf(plan);
   text += WeightsText(plan);
-  text += fmt::format(
-      "\nbubble {:.2f} % of {} ticks, recompute {:.1f} % of compute time, busiest stage {:.3f} of "
-      "the mean\n",
-      100 * plan.simulation.bubble_fraction, TicksOf(schedule), 100 * work.recompute_fraction,
-      work.imbalance);
+  text += fmt::format("\nbubble {:.2f} % of {} ticks", 100 * shares.bubble, TicksOf(schedule));
+  if (plan.emitted && schedule.kind != ScheduleKind::kShift) {
+    text += fmt::format(" (planned without waits for neighbours {:.2f} %)",
+                        100 * plan.simulation.bubble_fraction);
+  }
+  text += fmt::format(", recompute {:.1f} % of compute time, busiest stage {:.3f} of the mean\n",
+                      100 * shares.recompute, shares.imbalance);
   if (schedule.kind == ScheduleKind::kShift) {
+    const WorkSummary work = SummarizeWork(plan);
     text += fmt::format("{:.4g} useful FLOP of {:.4g} executed ({:.2f} %): the rest is padding\n",
                         work.useful_flops, work.executed_flops,
                         100 * work.useful_flops / work.executed_flops);
@@ -225,6 +240,7 @@ std::string PlanJson(const PipelinePlan& plan, std::span<const TriedSchedule> tr
     }
   }
   const WorkSummary work = SummarizeWork(plan);
+  const PipelineShares shares = SharesOf(plan);
   Json document = {{"schema", "gshard.pipeline/1"},
                    {"stages", schedule.stages},
                    {"repeats", schedule.repeats},
@@ -234,8 +250,9 @@ std::string PlanJson(const PipelinePlan& plan, std::span<const TriedSchedule> tr
                    {"batch", plan.batch},
                    {"ticks", TicksOf(schedule)},
                    {"bubble_fraction", plan.simulation.bubble_fraction},
-                   {"recompute_fraction", work.recompute_fraction},
-                   {"imbalance", work.imbalance},
+                   {"bubble_share", shares.bubble},
+                   {"recompute_fraction", shares.recompute},
+                   {"imbalance", shares.imbalance},
                    {"useful_flops", work.useful_flops},
                    {"executed_flops", work.executed_flops},
                    {"span_s", plan.simulation.span},
