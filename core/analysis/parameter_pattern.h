@@ -2,15 +2,29 @@
 #ifndef GSHARD_CORE_ANALYSIS_PARAMETER_PATTERN_H_
 #define GSHARD_CORE_ANALYSIS_PARAMETER_PATTERN_H_
 
+#include <cstdint>
+#include <memory>
 #include <string>
+
+namespace re2 {
+class RE2;
+}
 
 namespace gshard {
 
-// The expression (RE2) that is searched in "param:K" for a user's valid `pattern`, which may match
-// in part but not end within the number: param:1 is not param:10.
-inline std::string ParameterPattern(const std::string& pattern) {
-  return "(?:" + pattern + ")(?:\\b|[a-z])";
-}
+// Searches a valid pattern (RE2, partial match) in "param:K". What it matches may not end within
+// the number, since param:1 is not param:10, and is no single letter of the word, since m=0 means a
+// parameter of that name: it reaches the colon, or begins with "para".
+class ParameterPattern {
+ public:
+  explicit ParameterPattern(const std::string& pattern);
+  ~ParameterPattern();
+
+  bool Finds(int64_t number) const;
+
+ private:
+  std::unique_ptr<const re2::RE2> regex_;
+};
 
 }  // namespace gshard
 

@@ -23,12 +23,11 @@
 namespace gshard::pipeline {
 namespace {
 
-bool Matches(const RE2& pattern, const RE2& of_parameter, const Instruction* x) {
+bool Matches(const RE2& pattern, const ParameterPattern& of_parameter, const Instruction* x) {
   std::string_view name = x->name();
   return RE2::PartialMatch({name.data(), name.size()}, pattern) ||
          RE2::PartialMatch(OpNameOf(*x), pattern) ||
-         RE2::PartialMatch(fmt::format("param:{}", x->attributes<ParameterAttributes>().number),
-                           of_parameter);
+         of_parameter.Finds(x->attributes<ParameterAttributes>().number);
 }
 
 Expected<std::map<int64_t, int64_t>> ByRules(const Module& module, const PipelineOptions& options) {
@@ -41,7 +40,7 @@ Expected<std::map<int64_t, int64_t>> ByRules(const Module& module, const Pipelin
       return Fail(
           MakeError("E-PIPELINE-002", fmt::format("--batch '{}': {}", rule.text, pattern.error())));
     }
-    const RE2 of_parameter(ParameterPattern(rule.pattern), quiet);
+    const ParameterPattern of_parameter(rule.pattern);
     bool any = false;
     for (const Instruction* x : module.entry()->parameters()) {
       if (!Matches(pattern, of_parameter, x)) continue;

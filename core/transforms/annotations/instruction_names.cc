@@ -2,7 +2,6 @@
 
 #include "core/transforms/annotations/instruction_names.h"
 
-#include <fmt/format.h>
 #include <re2/re2.h>
 
 #include <optional>
@@ -19,7 +18,8 @@ InstructionNames::InstructionNames(const Module& module) {
   std::unordered_map<std::string_view, int32_t> known;  // by metadata
   for (Computation* computation : module.computations()) {
     for (Instruction* x : computation->instructions()) {
-      Entry entry{x, -1, {}};
+      Entry entry;
+      entry.instruction = x;
       if (!x->metadata().empty()) {
         const auto next = static_cast<int32_t>(op_names_.size());
         const auto [found, is_new] = known.try_emplace(x->metadata(), next);
@@ -27,7 +27,7 @@ InstructionNames::InstructionNames(const Module& module) {
         entry.op_name = found->second;
       }
       if (computation == module.entry() && x->opcode() == Opcode::kParameter) {
-        entry.parameter = fmt::format("param:{}", x->attributes<ParameterAttributes>().number);
+        entry.parameter = x->attributes<ParameterAttributes>().number;
       }
       entries_.push_back(std::move(entry));
     }
@@ -41,7 +41,7 @@ Expected<std::vector<Instruction*>> InstructionNames::Matching(const std::string
   if (!compiled.ok()) {
     return Fail(MakeError("E-ANNOTATE-002", "bad regular expression: " + compiled.error()));
   }
-  const RE2 of_parameter(ParameterPattern(pattern), quiet);
+  const ParameterPattern of_parameter(pattern);
   std::vector<std::optional<bool>> op_name_matches(op_names_.size());
   std::vector<Instruction*> matches;
   for (const Entry& entry : entries_) {
@@ -52,9 +52,7 @@ Expected<std::vector<Instruction*>> InstructionNames::Matching(const std::string
       if (!known) known = RE2::PartialMatch(op_names_[At(entry.op_name)], compiled);
       is_match = *known;
     }
-    if (!is_match && !entry.parameter.empty()) {
-      is_match = RE2::PartialMatch(entry.parameter, of_parameter);
-    }
+    if (!is_match && entry.parameter >= 0) is_match = of_parameter.Finds(entry.parameter);
     if (is_match) matches.push_back(entry.instruction);
   }
   return matches;

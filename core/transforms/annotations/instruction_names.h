@@ -16,14 +16,15 @@ class InstructionNames {
  public:
   explicit InstructionNames(const Module& module);
 
-  // What `pattern` (RE2, partial match, of param:K with the whole number) finds, in text order. Errors: E-ANNOTATE-002.
+  // What `pattern` (RE2, partial match, of param:K as ParameterPattern) finds, in text order.
+  // Errors: E-ANNOTATE-002.
   Expected<std::vector<Instruction*>> Matching(const std::string& pattern) const;
 
  private:
   struct Entry {
     Instruction* instruction = nullptr;
-    int32_t op_name = -1;  // index; -1: it has no metadata
-    std::string parameter;
+    int32_t op_name = -1;    // index; -1: it has no metadata
+    int64_t parameter = -1;  // its number; -1: it is none of the entry's
   };
   std::vector<Entry> entries_;
   std::vector<std::string> op_names_;  // of instructions with the same metadata once
