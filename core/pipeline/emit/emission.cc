@@ -1,6 +1,7 @@
 #include "core/pipeline/emit/emission.h"
 
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <unordered_set>
 
@@ -208,11 +209,11 @@ class Emitter {
     RegionState state;
     state.forward = ValueSlots(forward);
     state.backward = ValueSlots(backward);
-    state.saved = ValueSlots(saved);
+    state.saved = ValueSlots(saved, [&](const Instruction* x) { return stages.KindOf(x); });
     state.delayed = ValueSlots(delayed);
     state.outputs = ValueSlots(outputs);
     if (!stages.has_outside()) state.term_packs = TermPacks(TakeUnlikeTerms(terms), context_);
-    state.terms = TermSlots(terms);
+    state.terms = TermSlots(terms, KindsOfTerms(first, end));
     FindWeights(state, first, end);
     for (Instruction* x : old_->parameters()) {
       if (in_.phases->UsesExamples(x)) state.data.push_back(x);
@@ -223,6 +224,20 @@ class Emitter {
     if (!state.has_padding) state.depths = DepthsOf(*in_.schedule);
     state.LayOut();
     return state;
+  }
+
+  // By accumulated value: of what a stage adds to it.
+  TermSlots::Kind KindsOfTerms(int64_t first, int64_t end) {
+    const StageGraph& stages = *in_.stages;
+    auto kinds = std::make_shared<std::unordered_map<size_t, int64_t>>();
+    for (int64_t v = first; v < end; ++v) {
+      for (Pass pass : {Pass::kForward, Pass::kBackward, Pass::kWeights}) {
+        for (const StageTerm& term : stages.pass(pass, v).terms) {
+          kinds->emplace(term.accumulated, stages.KindOf(term.values[0]));
+        }
+      }
+    }
+    return [kinds](const size_t& accumulated) { return kinds->at(accumulated); };
   }
 
   // Weights by virtual stage, in the order in which its passes reach them. What all stages use, and

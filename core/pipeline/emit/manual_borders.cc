@@ -48,8 +48,8 @@ Instruction* ManualBorders::Marker(Builder& b, std::string_view target, Instruct
 
 Instruction* ManualBorders::OperandOf(Builder& b, const Instruction* x, const Instruction* of,
                                       Instruction* made) const {
-  const bool is_border = regions_->Enters(x) ||
-                         (regions_->Leaves(x) && regions_->OperandSharding(x) != nullptr);
+  const bool is_border =
+      regions_->Enters(x) || (regions_->Leaves(x) && regions_->OperandSharding(x) != nullptr);
   const bool comes_in = regions_->IsInside(x) && !regions_->IsInside(of) &&
                         made->shape()->IsArray() && !IsMadeOfNothing(made, kDeepestConstant);
   if (!is_border && !comes_in) return made;

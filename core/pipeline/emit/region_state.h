@@ -37,11 +37,11 @@ struct Group {
 // All slots, and where the elements lie in the tuple that passes take (numbers first) and in the
 // one that they return.
 struct RegionState {
-  ValueSlots forward, backward;      // by boundary
-  ValueSlots saved, delayed;         // by virtual stage
-  ValueSlots weights;                // by virtual stage; all but those that every stage shares
-  TermSlots terms;                   // by virtual stage
-  ValueSlots outputs;                // by virtual stage: tiles of one micro-batch
+  ValueSlots forward, backward;  // by boundary
+  ValueSlots saved, delayed;     // by virtual stage
+  ValueSlots weights;            // by virtual stage; all but those that every stage shares
+  TermSlots terms;               // by virtual stage
+  ValueSlots outputs;            // by virtual stage: tiles of one micro-batch
   // Of weights and of sums, what not every stage has: behind the slots, as [repeats, length].
   WeightPacks weight_packs;
   TermPacks term_packs;

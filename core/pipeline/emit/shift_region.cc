@@ -57,13 +57,6 @@ Instruction* WithoutFirstDim(Builder& b, Instruction* x) {
   return b.Reshape(x, x->shape()->dims().subspan(1));
 }
 
-// Slots of a boundary that a list of values fills.
-std::unordered_set<size_t> SlotsOf(const ValueSlots& slots, int64_t boundary) {
-  std::unordered_set<size_t> found;
-  for (auto& [slot, x] : slots.values(static_cast<size_t>(boundary))) found.insert(slot);
-  return found;
-}
-
 class ShiftBuilder {
  public:
   explicit ShiftBuilder(ShiftInputs inputs)
@@ -195,17 +188,20 @@ class ShiftBuilder {
 
   // --- the one function of all stages
 
-  std::unordered_set<size_t> HandedOn(Pass pass, int64_t v) const {
-    const RegionState& state = *in_.alike.functions.state;
-    return pass == Pass::kForward ? SlotsOf(state.forward, v) : SlotsOf(state.backward, v - 1);
+  // How much a stage hands on, and how many results it has in all.
+  std::pair<size_t, size_t> ResultsOf(Pass pass, int64_t v) const {
+    const bool is_forward = pass == Pass::kForward;
+    const auto& bundle = is_forward ? stages_.forward_bundle(v) : stages_.backward_bundle(v - 1);
+    return {bundle.size(), stages_.TargetsOf(pass, v).size()};
   }
 
-  // Of the stage that hands on most: the first stage may have no use for a cotangent, nor the last
-  // for what only alike layers share. Every other stage must compute the same, but for those.
+  // Of the stage with most results: the first stage may have no use for a cotangent, nor the last
+  // for what only alike layers share, and frozen layers have no gradients of weights. Every other
+  // stage must compute the same, but for those.
   Expected<Computation*> Alike(Pass pass) {
     int64_t best = 1;
     for (int64_t v = 1; v + 1 < stages_.count(); ++v) {
-      if (HandedOn(pass, v).size() > HandedOn(pass, best).size()) best = v;
+      if (ResultsOf(pass, v) > ResultsOf(pass, best)) best = v;
     }
     StageFunctionInputs inputs = in_.alike.functions;
     LayerNotes notes;
@@ -216,13 +212,14 @@ class ShiftBuilder {
       if (v == best) continue;
       Computation* own = MakeStageFunction(in_.alike.functions, pass, v);
       if (SameComputation(*own, *function)) continue;
-      inputs.handed_on = HandedOn(pass, v);
-      if (SameComputation(*own, *MakeStageFunction(inputs, pass, best))) continue;
+      inputs.results_of = v;
+      Computation* like_own = MakeStageFunction(inputs, pass, best);
+      if (SameComputation(*own, *like_own)) continue;
       return Fail(
           UnlikeStages(module_,
                        fmt::format("stages {} and {} of the shifting buffer ({} pass)", best - 1,
                                    v - 1, pass == Pass::kForward ? "forward" : "backward"),
-                       *MakeStageFunction(inputs, pass, best), *own));
+                       *like_own, *own));
     }
     std::vector<int64_t> all;
     for (int64_t v = 1; v + 1 < stages_.count(); ++v) all.push_back(v);

@@ -2,10 +2,12 @@
 //
 // SPMD arrays have one shape on all devices. The values of each stage (or boundary) are matched by
 // shape: slot s holds the j-th value of its shape of every stage that has so many. Alike stages
-// fill all slots.
+// fill all slots; where some have values that others lack, kinds of values say which are meant.
 #ifndef GSHARD_CORE_PIPELINE_EMIT_SLOTS_H_
 #define GSHARD_CORE_PIPELINE_EMIT_SLOTS_H_
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <unordered_map>
 #include <vector>
@@ -17,16 +19,22 @@ namespace gshard::pipeline {
 template <typename Value>
 class SlotTable {
  public:
-  // lists[k]: the values of stage k with their shapes, in an order that alike stages share.
-  explicit SlotTable(const std::vector<std::vector<std::pair<Value, const Shape*>>>& lists) {
-    std::map<std::pair<const Shape*, size_t>, size_t> slots;
+  // Values of one shape share slots only if they are of the same kind.
+  using Kind = std::function<int64_t(const Value&)>;
+
+  // lists[k]: the values of stage k with their shapes, in an order that alike stages share. No
+  // `kind_of`: all are of one kind.
+  explicit SlotTable(const std::vector<std::vector<std::pair<Value, const Shape*>>>& lists,
+                     const Kind& kind_of = nullptr) {
+    using ShapeAndKind = std::pair<const Shape*, int64_t>;
+    std::map<std::pair<ShapeAndKind, size_t>, size_t> slots;
     for (const auto& list : lists) {
-      std::map<const Shape*, size_t> used;
+      std::map<ShapeAndKind, size_t> used;
       std::map<Value, size_t> of;
       std::vector<std::pair<size_t, Value>> at;
       for (const auto& [value, shape] : list) {
-        size_t occurrence = used[shape->bare()]++;
-        auto [it, fresh] = slots.try_emplace({shape->bare(), occurrence}, shapes_.size());
+        const ShapeAndKind of_slot = {shape->bare(), kind_of ? kind_of(value) : 0};
+        auto [it, fresh] = slots.try_emplace({of_slot, used[of_slot]++}, shapes_.size());
         if (fresh) shapes_.push_back(shape->bare());
         of[value] = it->second;
         at.emplace_back(it->second, value);

@@ -58,6 +58,7 @@ class FunctionBuilder {
                                                    : fmt::format("stage{}_{}", v, PassName(pass)))),
         builder_(*in.module, computation_) {
     parameter_ = builder_.Parameter(0, in.operand_shape, "state");
+    if (in.results_of) FindResults(*in.results_of);
   }
 
   Computation* Run() {
@@ -164,6 +165,36 @@ class FunctionBuilder {
     return own;
   }
 
+  // --- which results there are
+
+  // Slots of results that the stage `StageFunctionInputs::results_of` fills.
+  struct ResultSlots {
+    std::unordered_set<size_t> forward, backward, saved, delayed, terms, outputs;
+  };
+  void FindResults(int64_t stage) {
+    ResultSlots& slots = results_.emplace();
+    const auto add = [](const auto& table, int64_t list, std::unordered_set<size_t>& to) {
+      if (list < 0 || list >= static_cast<int64_t>(table.lists())) return;
+      for (auto& [slot, value] : table.values(static_cast<size_t>(list))) to.insert(slot);
+    };
+    add(state_.forward, stage, slots.forward);
+    add(state_.backward, stage - 1, slots.backward);
+    add(state_.saved, stage, slots.saved);
+    add(state_.delayed, stage, slots.delayed);
+    add(state_.terms, stage, slots.terms);
+    add(state_.outputs, stage, slots.outputs);
+  }
+  bool Has(std::unordered_set<size_t> ResultSlots::*of, size_t slot) const {
+    return !results_ || ((*results_).*of).contains(slot);
+  }
+  bool HasTerm(const StageTerm& term) const {
+    return !results_ ||
+           Has(&ResultSlots::terms, state_.terms.SlotOf(static_cast<size_t>(v_), term.accumulated));
+  }
+  bool HasOutput(const Instruction* x) const {
+    return Has(&ResultSlots::outputs, state_.outputs.SlotOf(static_cast<size_t>(v_), x));
+  }
+
   // --- what is kept for a later pass
 
   // The buffers in which the pass keeps values, and the row of the micro-batch in them.
@@ -172,6 +203,9 @@ class FunctionBuilder {
     Group group;
     PassNumber row;
   };
+  std::unordered_set<size_t> ResultSlots::*SlotsOf(const Keeping& keeping) const {
+    return keeping.slots == &state_.saved ? &ResultSlots::saved : &ResultSlots::delayed;
+  }
   std::optional<Keeping> KeepingOfPass() const {
     const Pass saving = in_.stages->recomputes_ahead() ? Pass::kRecompute : Pass::kForward;
     if (pass_ == saving) return Keeping{&state_.saved, state_.saved_in, PassNumber::kSaved};
@@ -186,16 +220,20 @@ class FunctionBuilder {
     const std::optional<Keeping> keeping = KeepingOfPass();
     if (!keeping || !in_.layers->regions().empty() || !in_.shardings->is_fully_manual()) return;
     std::unordered_set<const Instruction*> results;
-    for (const auto& [slots, boundary] :
-         {std::pair{&state_.forward, v_}, std::pair{&state_.backward, v_ - 1}}) {
+    for (const auto& [slots, boundary, of] :
+         {std::tuple{&state_.forward, v_, &ResultSlots::forward},
+          std::tuple{&state_.backward, v_ - 1, &ResultSlots::backward}}) {
       if (boundary < 0 || boundary + 1 >= in_.stages->count()) continue;
-      for (const auto& [slot, x] : slots->values(static_cast<size_t>(boundary))) results.insert(x);
+      for (const auto& [slot, x] : slots->values(static_cast<size_t>(boundary))) {
+        if (Has(of, slot)) results.insert(x);
+      }
     }
     const StagePass& own = in_.stages->pass(pass_, v_);
     results.insert(own.outputs.begin(), own.outputs.end());
     for (const StageTerm& term : own.terms) results.insert(term.values.begin(), term.values.end());
     for (const auto& [slot, x] : keeping->slots->values(static_cast<size_t>(v_))) {
-      if (in_.layers->IsWrittenByProduct(x) && !results.contains(x)) in_place_.emplace(x, slot);
+      const bool is_apart = results.contains(x) || !Has(SlotsOf(*keeping), slot);
+      if (in_.layers->IsWrittenByProduct(x) && !is_apart) in_place_.emplace(x, slot);
     }
   }
 
@@ -300,43 +338,48 @@ class FunctionBuilder {
 
   // --- results
 
-  bool HandsOn(size_t slot) const { return !in_.handed_on || in_.handed_on->count(slot) != 0; }
-
-  // What must be computed: all targets but those of slots that are not handed on.
+  // What must be computed: the targets that are among the results.
   std::vector<Instruction*> Targets() const {
     std::vector<Instruction*> targets = in_.stages->TargetsOf(pass_, v_);
-    if (!in_.handed_on) return targets;
-    const bool forward = pass_ == Pass::kForward;
-    const ValueSlots& slots = forward ? state_.forward : state_.backward;
-    const int64_t boundary = forward ? v_ : v_ - 1;
-    if (boundary < 0 || boundary + 1 >= in_.stages->count()) return targets;
-    std::unordered_set<const Instruction*> kept, dropped;
-    for (auto& [slot, x] : slots.values(static_cast<size_t>(boundary))) {
-      if (!HandsOn(slot)) dropped.insert(x);
-    }
+    if (!results_) return targets;
+    std::unordered_set<const Instruction*> kept;
+    const auto keep = [&](const ValueSlots& table, int64_t list,
+                          std::unordered_set<size_t> ResultSlots::*of) {
+      if (list < 0 || list >= static_cast<int64_t>(table.lists())) return;
+      for (auto& [slot, x] : table.values(static_cast<size_t>(list))) {
+        if (Has(of, slot)) kept.insert(x);
+      }
+    };
+    keep(state_.forward, v_, &ResultSlots::forward);
+    keep(state_.backward, v_ - 1, &ResultSlots::backward);
+    keep(state_.saved, v_, &ResultSlots::saved);
+    keep(state_.delayed, v_, &ResultSlots::delayed);
     for (const StageTerm& term : in_.stages->pass(pass_, v_).terms) {
-      kept.insert(term.values.begin(), term.values.end());
+      if (HasTerm(term)) kept.insert(term.values.begin(), term.values.end());
     }
-    for (Instruction* x : in_.stages->pass(pass_, v_).outputs) kept.insert(x);
-    std::erase_if(
-        targets, [&](const Instruction* x) { return dropped.count(x) != 0 && kept.count(x) == 0; });
+    for (const Instruction* x : in_.stages->pass(pass_, v_).outputs) {
+      if (HasOutput(x)) kept.insert(x);
+    }
+    std::erase_if(targets, [&](const Instruction* x) { return !kept.contains(x); });
     return targets;
   }
 
   void HandOn(std::vector<Instruction*>& results) {
-    auto bundle = [&](const ValueSlots& slots, bool has, int64_t boundary) {
+    auto bundle = [&](const ValueSlots& slots, bool has, int64_t boundary,
+                      std::unordered_set<size_t> ResultSlots::*of) {
       std::vector<Instruction*> out(slots.size(), nullptr);
       if (has) {
         for (auto& [slot, x] : slots.values(static_cast<size_t>(boundary))) {
-          if (HandsOn(slot)) out[slot] = HandedOn(x);
+          if (Has(of, slot)) out[slot] = HandedOn(x);
         }
       }
       for (size_t i = 0; i < out.size(); ++i) {
         results.push_back(out[i] != nullptr ? out[i] : builder_.Zero(slots.shape(i)));
       }
     };
-    bundle(state_.forward, pass_ == Pass::kForward && v_ + 1 < in_.stages->count(), v_);
-    bundle(state_.backward, pass_ == Pass::kBackward && v_ > 0, v_ - 1);
+    bundle(state_.forward, pass_ == Pass::kForward && v_ + 1 < in_.stages->count(), v_,
+           &ResultSlots::forward);
+    bundle(state_.backward, pass_ == Pass::kBackward && v_ > 0, v_ - 1, &ResultSlots::backward);
   }
 
   void Save(std::vector<Instruction*>& results) {
@@ -346,6 +389,7 @@ class FunctionBuilder {
       for (int64_t i = 0; i < group.size; ++i) out.push_back(Element(group.begin + i));
       if (keeping && keeping->group.begin == group.begin && group.size > 0) {
         for (auto& [slot, x] : keeping->slots->values(static_cast<size_t>(v_))) {
+          if (!Has(SlotsOf(*keeping), slot)) continue;
           const auto written = written_.find(slot);
           out[slot] = written != written_.end()
                           ? written->second
@@ -363,6 +407,7 @@ class FunctionBuilder {
     }
     if (pass_ != Pass::kNone) {
       for (const StageTerm& term : in_.stages->pass(pass_, v_).terms) {
+        if (!HasTerm(term)) continue;
         Instruction* sum = nullptr;
         Opcode combiner = in_.phases->accumulated()[term.accumulated].combiner;
         for (Instruction* x : term.values) {
@@ -401,6 +446,7 @@ class FunctionBuilder {
     }
     if (pass_ != Pass::kNone) {
       for (Instruction* x : in_.stages->pass(pass_, v_).outputs) {
+        if (!HasOutput(x)) continue;
         Instruction*& buffer = out[state_.outputs.SlotOf(static_cast<size_t>(v_), x)];
         std::vector<int64_t> sizes(buffer->shape()->dims().begin(), buffer->shape()->dims().end());
         sizes[1] = 1;
@@ -429,6 +475,7 @@ class FunctionBuilder {
   std::map<PassValue, Instruction*> local_;
   std::unordered_map<const Instruction*, size_t> in_place_;  // slots of FindWrittenInPlace
   std::unordered_map<size_t, Instruction*> written_;         // buffers by slot
+  std::optional<ResultSlots> results_;
 };
 
 }  // namespace

@@ -38,8 +38,8 @@ struct StageFunctionInputs {
   const RegionShardings* shardings = nullptr;
   const Shape* operand_shape = nullptr;  // of the tuple a pass takes
   std::vector<DataForm> data;            // as RegionState::data
-  // Slots of the bundle that a pass hands on; unset: all.
-  std::optional<std::unordered_set<size_t>> handed_on;
+  // A pass computes only what has the slots of results that this virtual stage fills; unset: all.
+  std::optional<int64_t> results_of;
   LayerNotes* notes = nullptr;  // filled in
   // Returns the user's sharding of a value of the input program; null: none.
   std::function<const Sharding*(const Instruction*)> annotation;

@@ -138,7 +138,7 @@ class StageSignatures::Writer {
 };
 
 std::vector<int64_t> StageSignatures::Of(Pass pass, int64_t v) {
-  const bool is_known = in_.layers->regions().empty() && !in_.handed_on && pass != Pass::kNone;
+  const bool is_known = in_.layers->regions().empty() && !in_.results_of && pass != Pass::kNone;
   if (!is_known) return {};
   return Writer(in_, classes_, pass, v).Run();
 }

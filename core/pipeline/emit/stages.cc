@@ -58,6 +58,13 @@ StageGraph::Place StageGraph::PlaceOf(const Instruction* x) const {
   return {backward ? Pass::kBackward : Pass::kForward, stage};
 }
 
+int64_t StageGraph::KindOf(const Instruction* x) const {
+  if (kinds_.empty() || StageOf(x) < 0) return 0;
+  const int64_t layer =
+      layers_.IsBackward(x) ? 0 : layers_.LayerOf(x) - first_layers_[Index(StageOf(x))];
+  return kinds_[x->id()] * layers_.count() + layer + 1;
+}
+
 // From every placed instruction to the placed values it needs, through what has no place.
 void StageGraph::RouteAll() {
   std::vector<std::pair<Instruction*, Place>> needs;
@@ -168,6 +175,7 @@ void StageGraph::OrderAlike() {
     order(saved_[Index(v)], v);
     if (v > 0) order(backward_[Index(v - 1)], v);
   }
+  kinds_ = forms;
 }
 
 void StageGraph::PlaceTerms() {

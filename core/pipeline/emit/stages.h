@@ -63,6 +63,10 @@ class StageGraph {
   }
   int64_t StageOf(const Instruction* x) const;  // -1: computed where it is needed
 
+  // With the shifting buffer a number that values of alike stages share if they are made alike, and
+  // forward values only if they are of the same layer of their stage; 0 with other schedules.
+  int64_t KindOf(const Instruction* x) const;
+
   // Values a pass must compute or pass on: bundles and what it hands to later passes, terms,
   // outputs.
   std::vector<Instruction*> TargetsOf(Pass pass, int64_t v) const;
@@ -106,6 +110,7 @@ class StageGraph {
   std::vector<StagePass> passes_[kPassKinds];
   std::vector<size_t> position_;       // by id
   std::vector<int64_t> last_forward_;  // stage, by id; -1: nobody needs it
+  std::vector<int32_t> kinds_;         // by id: see FindForms
 };
 
 }  // namespace gshard::pipeline

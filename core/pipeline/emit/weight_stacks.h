@@ -21,7 +21,8 @@ Instruction* StackWeights(Builder& b, const std::vector<StackRow>& rows, const S
                           std::unordered_set<const Instruction*>& unread);
 
 // The dim of a parameter that is cut over the stages: the first whose tiles divide evenly; of a
-// stack of layers' weights (`is_stack`) dim 0, also where the last device has fewer layers. -1: none.
+// stack of layers' weights (`is_stack`) dim 0, also where the last device has fewer layers. -1:
+// none.
 int64_t StageDim(const Shape* shape, const Sharding* s, int64_t stages, bool is_stack);
 
 // The user's annotation of a value made of a parameter by slices, reshapes and elementwise
