@@ -9,13 +9,15 @@
 #include "core/analysis/meshes.h"
 #include "core/cost/op_cost.h"
 #include "core/pipeline/accumulated_parts.h"
+#include "core/pipeline/alike/entering_cotangents.h"
+#include "core/pipeline/alike/entering_examples.h"
+#include "core/pipeline/alike/own_activations.h"
 #include "core/pipeline/emit/emission.h"
 #include "core/pipeline/emit/pass_values.h"
 #include "core/pipeline/emit/stages.h"
 #include "core/pipeline/joined_batches.h"
 #include "core/pipeline/part_sums.h"
 #include "core/pipeline/plan/balance.h"
-#include "core/pipeline/plan/entering_examples.h"
 #include "core/pipeline/plan/layer_constants.h"
 #include "core/pipeline/plan/layer_loops.h"
 #include "core/pipeline/plan/phases.h"
@@ -272,6 +274,12 @@ Expected<AlikeLayers> MakeLayersAlike(Module& module, const BatchDims& batch,
                                       const ManualRegions& regions) {
   AlikeLayers alike;
   if (options.schedule != ScheduleKind::kShift) return alike;
+  if (options.copies_cotangents) {
+    const Phases phases(module, batch);
+    Expected<LayerGraph> layers = LayerGraph::Make(module, phases, updates, options, regions);
+    if (!layers) return Fail(std::move(layers.error()));
+    ComputeActivationsInEachLayer(module, phases, *layers);
+  }
   auto copies = CopyEnteringExamples(module, batch, updates, options, regions);
   if (!copies) return Fail(std::move(copies.error()));
   alike.entering = std::move(*copies);
@@ -452,6 +460,51 @@ Diagnostic AtLayer(const Module& module, const LayerGraph& graph, const Pipeline
   return error;
 }
 
+bool HasForwardOfLast(const PipelineOptions& options) {
+  return KeepsValues(*options.remat) && options.schedule != ScheduleKind::kShift;
+}
+
+// Each refers to those before it, and all to the module.
+struct StagedStep {
+  std::unique_ptr<const Phases> phases;
+  std::unique_ptr<const LayerGraph> layers;
+  std::unique_ptr<const StageGraph> stages;
+};
+
+Expected<StagedStep> MakeStages(const Module& module, const BatchDims& batch,
+                                const Updates& updates, const ManualRegions& regions,
+                                const AlikeLayers& alike, PipelinePlan& plan) {
+  const PipelineOptions& options = plan.options;
+  StagedStep step;
+  step.phases = std::make_unique<const Phases>(module, batch, alike.entering);
+  if (auto done = CheckNumberedSums(module, *step.phases, batch); !done) return Fail(done.error());
+  Expected<LayerGraph> layers =
+      LayerGraph::Make(module, *step.phases, updates, options, regions, alike.own_constants);
+  if (!layers) return Fail(std::move(layers.error()));
+  step.layers = std::make_unique<const LayerGraph>(*std::move(layers));
+  plan.layers = step.layers->layers();
+  Expected<std::vector<int64_t>> first =
+      BalanceStages(plan.layers, options.stages * StagesOfDevice(options), options);
+  if (!first) return Fail(AtLayer(module, *step.layers, options, std::move(first.error())));
+  plan.first_layers = std::move(*first);
+  step.stages = std::make_unique<const StageGraph>(
+      module, *step.phases, *step.layers, plan.first_layers, HasForwardOfLast(options), options);
+  return step;
+}
+
+// Fills in the plan's layers and stages.
+Expected<StagedStep> StagesOf(Module& module, const BatchDims& batch, const Updates& updates,
+                              const ManualRegions& regions, AlikeLayers& alike,
+                              PipelinePlan& plan) {
+  constexpr int kRounds = 3;  // what enters may be told only where what is known to enter is handed
+  Expected<StagedStep> step = MakeStages(module, batch, updates, regions, alike, plan);
+  for (int i = 0; i < kRounds && step && plan.options.copies_cotangents; ++i) {
+    if (!CopyEnteringCotangents(module, *step->stages, alike.entering)) break;
+    step = MakeStages(module, batch, updates, regions, alike, plan);
+  }
+  return step;
+}
+
 // A step whose batch is known, and whose loops over parts of it stay as they are.
 Expected<PipelinePlan> PipelineStep(Module& module, const BatchDims& batch,
                                     const PipelineOptions& given, const PassTimes* times) {
@@ -482,29 +535,20 @@ Expected<PipelinePlan> PipelineStep(Module& module, const BatchDims& batch,
 
   Expected<AlikeLayers> alike = MakeLayersAlike(module, batch, updates, options, *regions);
   if (!alike) return Fail(std::move(alike.error()));
-  const Phases phases(module, batch, alike->entering);
+  Expected<StagedStep> step = StagesOf(module, batch, updates, *regions, *alike, plan);
+  if (!step) return Fail(std::move(step.error()));
+  const Phases& phases = *step->phases;
+  const LayerGraph& layers = *step->layers;
+  const StageGraph& stages = *step->stages;
   FindMicrobatchSums(module, phases, plan);
-  if (auto done = CheckNumberedSums(module, phases, batch); !done) return Fail(done.error());
-  Expected<LayerGraph> layers =
-      LayerGraph::Make(module, phases, updates, options, *regions, alike->own_constants);
-  if (!layers) return Fail(std::move(layers.error()));
-  plan.layers = layers->layers();
-  Expected<std::vector<int64_t>> first =
-      BalanceStages(plan.layers, options.stages * StagesOfDevice(options), options);
-  if (!first) return Fail(AtLayer(module, *layers, options, std::move(first.error())));
-  plan.first_layers = std::move(*first);
-
-  const bool has_forward_of_last =
-      KeepsValues(*options.remat) && options.schedule != ScheduleKind::kShift;
-  StageGraph stages(module, phases, *layers, plan.first_layers, has_forward_of_last, options);
-  MakeTimeline(plan, stages, *layers, has_forward_of_last, times);
+  MakeTimeline(plan, stages, layers, HasForwardOfLast(options), times);
   plan.flops = FlopsOf(stages);
 
-  ShardingOfInstruction annotation = AnnotationsOutside(module, annotations, layers->regions());
+  ShardingOfInstruction annotation = AnnotationsOutside(module, annotations, layers.regions());
   const Expected<ShardingOfInstruction> unpipelined =
       PropagateUnpipelined(module, annotation, devices);
   if (!unpipelined) return Fail(unpipelined.error());
-  AnnotateRegions(module, annotations, layers->regions(), annotation);
+  AnnotateRegions(module, annotations, layers.regions(), annotation);
   RegionShardings shardings(module.context(), options.stages, devices);
   EmissionInputs emission;
   emission.module = &module;
@@ -512,7 +556,7 @@ Expected<PipelinePlan> PipelineStep(Module& module, const BatchDims& batch,
   emission.batch = &batch;
   emission.split = &*split;
   emission.phases = &phases;
-  emission.layers = &*layers;
+  emission.layers = &layers;
   emission.stages = &stages;
   emission.schedule = &plan.schedule;
   emission.shardings = &shardings;
@@ -525,7 +569,7 @@ Expected<PipelinePlan> PipelineStep(Module& module, const BatchDims& batch,
   Expected<Emission> emitted = EmitPipeline(emission);
   if (!emitted) return Fail(std::move(emitted.error()));
   plan.weights = emitted->weights;
-  layers->regions().Restore(module, options.stages);
+  layers.regions().Restore(module, options.stages);
   RestackRows(module, {&shardings, &emitted->annotations, &emitted->unread});
   Record(module, plan, mesh, batch_text);
   return plan;
@@ -537,6 +581,15 @@ Expected<PipelinePlan> PipelineBatches(Module& module, const BatchDims& batch,
                                        const PipelineOptions& options, const PassTimes* times) {
   std::unique_ptr<Module> ordered = module.Clone();
   Expected<PipelinePlan> plan = PipelineStep(module, batch, options, times);
+  if (!plan && plan.error().code == "E-PIPELINE-006" && !options.copies_cotangents) {
+    PipelineOptions with = options;
+    with.copies_cotangents = true;
+    std::unique_ptr<Module> copied = ordered->Clone();
+    if (auto other = PipelineStep(*copied, batch, with, times)) {
+      module = std::move(*copied);
+      plan = std::move(other);
+    }
+  }
   if (plan && (options.microbatches == 1 || plan->microbatch_sums.empty())) return plan;
   if (auto second = FindSecondPass(*ordered, batch)) return Fail(*std::move(second));
   if (plan || plan.error().code != "E-PIPELINE-003") return plan;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/pipeline/emit/kept_values.h"
+#include "core/pipeline/emit/side_by_side.h"
 #include "core/pipeline/emit/stage_signature.h"
 #include "ir/hash.h"
 
@@ -17,6 +18,7 @@ StageGraph::StageGraph(const Module& module, const Phases& phases, const LayerGr
       first_layers_(std::move(first_layers)),
       has_forward_of_last_(has_forward_of_last),
       has_outside_(options.schedule == ScheduleKind::kShift),
+      copies_cotangents_(options.copies_cotangents),
       splits_backward_(options.schedule == ScheduleKind::kZeroBubble),
       saves_values_(KeepsValues(*options.remat)),
       recomputes_layers_(options.remat == Remat::kAll),
@@ -176,6 +178,30 @@ void StageGraph::OrderAlike() {
     if (v > 0) order(backward_[Index(v - 1)], v);
   }
   kinds_ = forms;
+  if (count() > 3 && copies_cotangents_) OrderHanded();
+}
+
+// What the layers outside the buffer hand to its first and its last stage is in the order in which
+// the other stages are handed it.
+void StageGraph::OrderHanded() {
+  const auto order = [](std::vector<Instruction*>& list, const std::vector<Instruction*>& like,
+                        const std::unordered_map<const Instruction*, const Instruction*>& same) {
+    std::ranges::stable_sort(list, {}, [&](const Instruction* x) {
+      const auto found = same.find(x);
+      if (found == same.end()) return std::ssize(like);
+      return std::ranges::find(like, found->second) - like.begin();
+    });
+  };
+  const int64_t last = count() - 2;
+  std::unordered_map<const Instruction*, const Instruction*> first_as, last_as;
+  for (const auto& [x, y] : CompareStages(*this, Pass::kForward, 2, 1).handed) {
+    first_as.emplace(y, x);
+  }
+  order(forward_[0], forward_[1], first_as);
+  for (const auto& [x, y] : CompareStages(*this, Pass::kBackward, last - 1, last).handed) {
+    last_as.emplace(y, x);
+  }
+  order(backward_[Index(last)], backward_[Index(last - 1)], last_as);
 }
 
 void StageGraph::PlaceTerms() {

@@ -90,6 +90,7 @@ class StageGraph {
   void PlaceTerms();
   std::vector<int32_t> FindForms(bool details) const;
   void OrderAlike();
+  void OrderHanded();
   void SortByPosition(std::vector<Instruction*>& list) const;
   // Forward values of stage v that the targets need. `room`: no more than there is room for, others
   // are looked through; null: any.
@@ -101,7 +102,7 @@ class StageGraph {
   const LayerGraph& layers_;
   std::vector<int64_t> first_layers_;
   std::vector<int64_t> stage_of_layer_;
-  bool has_forward_of_last_, has_outside_;
+  bool has_forward_of_last_, has_outside_, copies_cotangents_;
   bool has_backward_ = false, splits_backward_, saves_values_, recomputes_layers_,
        recomputes_ahead_;
   std::vector<std::vector<Instruction*>> forward_, backward_, saved_, delayed_;

@@ -253,7 +253,7 @@ std::vector<LayerGraph::BackwardNeeds> LayerGraph::FindNeeds(const WeightHomes& 
                     return !from.is_forward && (!from.is_placed || needs[operand].is_free);
                   });
     // The forward pass ends with values of that layer: what follows from them is a cotangent.
-    bool cotangent = info_[placed.id].is_target;
+    bool cotangent = info_[placed.id].is_target || phases_.IsEntering(placed.x);
     for (const uint32_t operand : OperandsOf(placed)) {
       const Info& from = info_[operand];
       if (from.is_forward) {
@@ -368,6 +368,9 @@ void LayerGraph::PlaceBackward() {
   }
   std::vector<int32_t> lowest = FindUpdated(homes);
   for (size_t i = 0; i < lowest.size(); ++i) lowest[i] = std::max(lowest[i], needs[i].floor);
+  for (const Placed& placed : placed_) {
+    if (phases_.IsEntering(placed.x)) lowest[placed.id] = last;
+  }
   std::vector<int32_t> moves_from(info_.size(), -1);
   for (int32_t layer = last; layer > 0; --layer) {
     LowerBackward(of_layer[static_cast<size_t>(layer)], layer, lowest, moves_from);

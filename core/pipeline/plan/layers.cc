@@ -339,7 +339,8 @@ void LayerGraph::ChoosePlacement(std::vector<Placement> placements, const Update
   }
   info_ = std::move(placements[best].info);
   layers_ = std::move(placements[best].layers);
-  if (options.schedule == ScheduleKind::kShift && options.cut.empty()) {
+  if (options.schedule == ScheduleKind::kShift && options.cut.empty() &&
+      !options.copies_cotangents) {
     LeaveOutLast(options.stages * StagesOfDevice(options));
   }
 }

@@ -63,6 +63,10 @@ struct PipelineOptions {
   std::string balance = "cost";  // cost, layers, gpipe, or the first layer of each stage
   // Zero-bubble, --remat none: gradients of weights may wait for gaps, and what they need is kept.
   bool puts_off_weights = true;
+  // Shifting buffer: what begins the backward pass of its last stage is handed to it, as cotangents
+  // are to the others (CopyEnteringCotangents). PipelineModule sets it where stages are unlike
+  // otherwise.
+  bool copies_cotangents = false;
   std::optional<Remat> remat;  // unset: kProgram where the step has checkpoints, else kStage
   WeightPlacement weights = WeightPlacement::kSharded;
   Chip chip = *BuiltInChip("tpu-v3");  // whose times and links layers are balanced by

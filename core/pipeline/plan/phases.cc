@@ -34,7 +34,9 @@ Phases::Phases(const Module& module, const BatchDims& batch,
       info.learned = !data && !HasIntegersOnly(x->shape());
       continue;
     }
-    if (entering.count(x) != 0) info.weights = info.learned = true;
+    if (entering.count(x) != 0) {
+      info.is_entering = info.weights = info.learned = info.varies = info.examples = true;
+    }
     if (x->opcode() == Opcode::kPartitionId || CallsPartitionId(x)) {
       info.varies = info.examples = true;
     }

@@ -34,7 +34,8 @@ struct Accumulated {
 
 class Phases {
  public:
-  // `entering`: copies of examples that count as made with weights. `whole`: beside the all-reduces
+  // `entering`: copies that count as made of weights and examples, of what enters the layers of a
+  // shifting buffer. `whole`: beside the all-reduces
   // what is the same for all micro-batches.
   Phases(const Module& module, const BatchDims& batch,
          const std::unordered_set<const Instruction*>& entering = {},
@@ -46,6 +47,7 @@ class Phases {
   // Depends on parameters that hold no examples.
   bool UsesWeights(const Instruction* x) const { return info_[x->id()].weights; }
   bool UsesExamples(const Instruction* x) const { return info_[x->id()].examples; }
+  bool IsEntering(const Instruction* x) const { return info_[x->id()].is_entering; }
   // A sum over the batch (of examples: not an extreme).
   static bool IsSum(const Instruction* x);
   const std::vector<Accumulated>& accumulated() const { return accumulated_; }
@@ -54,6 +56,7 @@ class Phases {
   struct Info {
     Phase phase = Phase::kBefore;
     bool varies = false, weights = false, examples = false, returns = false;
+    bool is_entering = false;
     bool learned = false;  // depends on weights that are floating, or on sums of such
   };
   Info& Of(const Instruction* x) { return info_[x->id()]; }

@@ -3,8 +3,8 @@
 // Where that layer makes something of examples alone (the norm of its input), that is no part of
 // the forward pass: it depends on no weight. So the layer would differ from the others. A copy of
 // the examples that counts as made with weights, as a layer before it, makes it like them.
-#ifndef GSHARD_CORE_PIPELINE_PLAN_ENTERING_EXAMPLES_H_
-#define GSHARD_CORE_PIPELINE_PLAN_ENTERING_EXAMPLES_H_
+#ifndef GSHARD_CORE_PIPELINE_ALIKE_ENTERING_EXAMPLES_H_
+#define GSHARD_CORE_PIPELINE_ALIKE_ENTERING_EXAMPLES_H_
 
 #include <unordered_set>
 
@@ -23,4 +23,4 @@ Expected<std::unordered_set<const Instruction*>> CopyEnteringExamples(
 
 }  // namespace gshard::pipeline
 
-#endif  // GSHARD_CORE_PIPELINE_PLAN_ENTERING_EXAMPLES_H_
+#endif  // GSHARD_CORE_PIPELINE_ALIKE_ENTERING_EXAMPLES_H_

@@ -1,4 +1,4 @@
-#include "core/pipeline/plan/entering_examples.h"
+#include "core/pipeline/alike/entering_examples.h"
 
 #include <algorithm>
 #include <memory>
@@ -72,8 +72,8 @@ int64_t CountRepeated(const LayerGraph& graph) {
 }  // namespace
 
 Expected<std::unordered_set<const Instruction*>> CopyEnteringExamples(
-    Module& module, const BatchDims& batch, const Updates& updates,
-    const PipelineOptions& options, const ManualRegions& regions) {
+    Module& module, const BatchDims& batch, const Updates& updates, const PipelineOptions& options,
+    const ManualRegions& regions) {
   const Phases phases(module, batch);
   Expected<LayerGraph> graph = LayerGraph::Make(module, phases, updates, options, regions);
   if (!graph) return Fail(std::move(graph.error()));
