@@ -70,7 +70,7 @@ CutFinder::Crossings CutFinder::FindCrossings() const {
     bytes[i + 1] += size, bytes[static_cast<size_t>(last) + 1] -= size;
   }
   for (size_t i = 1; i <= n; ++i) count[i] += count[i - 1], bytes[i] += bytes[i - 1];
-  Crossings found{{0}, {0}};
+  Crossings found{{0}, {0}, {}};
   for (size_t i = 1; i < n; ++i) {
     if (count[i] == 1) found.single.push_back(static_cast<int64_t>(i));
     // The end of a plateau that is lower than what follows and no higher than what precedes.
@@ -80,6 +80,7 @@ CutFinder::Crossings CutFinder::FindCrossings() const {
       found.lowest.push_back(static_cast<int64_t>(i));
     }
   }
+  found.bytes = std::move(bytes);
   return found;
 }
 
@@ -172,23 +173,73 @@ CutFinder::Run CutFinder::LongestRun(const std::vector<int64_t>& starts,
   return covered < *share * all ? Run() : best;
 }
 
+// Does an instruction of [begin, end) use one of the `count` before them?
+bool CutFinder::UsesBefore(int64_t begin, int64_t end, int64_t count) const {
+  for (int64_t i = begin; i < end; ++i) {
+    for (const Instruction* operand : forward_[static_cast<size_t>(i)]->operands()) {
+      const int64_t position = PositionOf(operand);
+      if (position >= begin - count && position < begin) return true;
+    }
+  }
+  return false;
+}
+
+// `starts`: where equal blocks begin, and where the last ends. Adds those before and behind them
+// whose first or last stretch has something else in it.
+std::vector<int64_t> CutFinder::WithPartialBlocks(std::vector<int64_t> starts) const {
+  const int64_t length = starts[1] - starts[0];
+  const uint64_t block = Signature(starts[0], starts[1]);
+  const auto is_block = [&](int64_t begin) {
+    return begin >= 0 && begin + length <= std::ssize(forward_) &&
+           Signature(begin, begin + length) == block;
+  };
+  // Does the block at `begin` use one of the `count` instructions before it?
+  const auto uses_before = [&](int64_t begin, int64_t count) {
+    return UsesBefore(begin, begin + length, count);
+  };
+  // Equal blocks of another network do not follow from these. A first one that follows from nothing
+  // takes examples, which no other hands on.
+  for (int64_t first = starts[0] - length; is_block(first); first -= length) {
+    if (!uses_before(starts[0], length) || !uses_before(first, first)) break;
+    starts.insert(starts.begin(), first);
+  }
+  while (is_block(starts.back()) && uses_before(starts.back(), length)) {
+    starts.push_back(starts.back() + length);
+  }
+  return starts;
+}
+
+// Layers of these blocks, of what precedes and what follows.
+LayerCuts CutFinder::CutsAround(const std::vector<int64_t>& starts) const {
+  LayerCuts cuts;
+  const auto add = [&](int64_t start, bool repeated) {
+    cuts.starts.push_back(start);
+    cuts.repeated.push_back(repeated);
+  };
+  if (starts.front() > 0) add(0, false);
+  for (size_t i = 0; i + 1 < starts.size(); ++i) add(starts[i], true);
+  if (starts.back() < std::ssize(forward_)) add(starts.back(), false);
+  return cuts;
+}
+
 std::vector<LayerCuts> CutFinder::Blocks(const LayerCuts& stretches,
                                          std::optional<double> share) const {
   const std::vector<int64_t>& at = stretches.starts;
   const Run run = LongestRun(at, share);
   if (run.length == 0) return {stretches};
+  const std::vector<int64_t> bytes = FindCrossings().bytes;
   std::vector<LayerCuts> found;
   for (size_t shift = 0; shift < run.period; ++shift) {
     const size_t begin = run.begin + shift, repeats = (run.length - shift) / run.period;
     if (repeats < 2) break;
-    LayerCuts& cuts = found.emplace_back();
-    auto start = [&](size_t stretch, bool repeated) {
-      cuts.starts.push_back(at[stretch]);
-      cuts.repeated.push_back(repeated);
-    };
-    if (begin > 0) start(0, false);
-    for (size_t r = 0; r < repeats; ++r) start(begin + r * run.period, true);
-    if (begin + repeats * run.period < at.size()) start(begin + repeats * run.period, false);
+    std::vector<int64_t> starts;  // of the blocks, and behind the last
+    for (size_t r = 0; r <= repeats; ++r) {
+      const size_t i = begin + r * run.period;
+      starts.push_back(i < at.size() ? at[i] : std::ssize(forward_));
+    }
+    starts = WithPartialBlocks(std::move(starts));
+    found.push_back(CutsAround(starts));
+    found.back().block_bytes = bytes[static_cast<size_t>(starts[1])];
   }
   return found;
 }

@@ -14,6 +14,7 @@ namespace gshard::pipeline {
 struct LayerCuts {
   std::vector<int64_t> starts;  // positions in the forward order, ascending from 0
   std::vector<bool> repeated;   // by layer: one of a run of equal blocks
+  int64_t block_bytes = 0;      // that cross where the second of these blocks begins
 };
 
 class CutFinder {
@@ -32,7 +33,8 @@ class CutFinder {
   LayerCuts SingleStretches() const;
   // The run of equal blocks of stretches that covers most: its blocks are layers, as is what
   // precedes and what follows. Blocks may begin at any of the stretches that repeat: a list, the
-  // earliest first, which has the most blocks. Without such a run the stretches themselves.
+  // earliest first. A block whose first stretch has something else in it, such as the embedding,
+  // is one of the run all the same. Without such a run the stretches themselves.
   // A run is to cover half of the forward pass's instructions or, if given, that share of its
   // FLOPs.
   std::vector<LayerCuts> Blocks(const LayerCuts& stretches, std::optional<double> share = {}) const;
@@ -43,6 +45,7 @@ class CutFinder {
   };
   struct Crossings {
     std::vector<int64_t> single, lowest;  // where one value crosses, and least of all nearby
+    std::vector<int64_t> bytes;           // that cross, by position
   };
   Crossings FindCrossings() const;
   Run LongestRun(const std::vector<int64_t>& starts, std::optional<double> share) const;
@@ -51,6 +54,9 @@ class CutFinder {
     return i + 1 < starts.size() ? starts[i + 1] : static_cast<int64_t>(forward_.size());
   }
   uint64_t Signature(int64_t begin, int64_t end) const;
+  bool UsesBefore(int64_t begin, int64_t end, int64_t count) const;
+  std::vector<int64_t> WithPartialBlocks(std::vector<int64_t> starts) const;
+  LayerCuts CutsAround(const std::vector<int64_t>& starts) const;
   std::vector<uint64_t> Signatures(const std::vector<int64_t>& starts) const;
   std::vector<bool> LongestEqual(const std::vector<int64_t>& starts) const;
 

@@ -4,6 +4,7 @@
 #include <future>
 #include <limits>
 #include <memory>
+#include <tuple>
 #include <utility>
 
 #include "core/cost/op_cost.h"
@@ -302,7 +303,14 @@ Expected<std::vector<LayerCuts>> LayerGraph::FindCuts(const PipelineOptions& opt
     });
   }
   if (found.empty()) found.push_back(stretches);
-  // A shifting buffer takes as many equal blocks as there are.
+  // A shifting buffer takes as many equal blocks as there are, and those between which least
+  // crosses: the rest of a block would be in another stage.
+  if (is_shift) {
+    std::ranges::stable_sort(found, {}, [&](const LayerCuts& cuts) {
+      const int64_t blocks = std::ranges::count(cuts.repeated, true);
+      return std::tuple(-(blocks / stages), cuts.block_bytes, -blocks);
+    });
+  }
   if (is_shift || stages == 1) found.resize(1);
   return found;
 }
