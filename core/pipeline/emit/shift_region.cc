@@ -188,6 +188,47 @@ class ShiftBuilder {
 
   // --- the one function of all stages
 
+  // Of the stage as which most compute the first that does not.
+  Diagnostic Unlike(Pass pass) const {
+    const int64_t end = stages_.count() - 1;
+    std::vector<const Computation*> own = {nullptr};
+    for (int64_t v = 1; v < end; ++v)
+      own.push_back(MakeStageFunction(in_.alike.functions, pass, v));
+    const auto function = [&](int64_t v) -> const Computation& {
+      return *own[static_cast<size_t>(v)];
+    };
+    int64_t usual = 1, most = 0;
+    for (int64_t v = 1; v < end && 2 * most < end; ++v) {
+      int64_t alike = 0;
+      for (int64_t other = 1; other < end; ++other) {
+        alike += SameComputation(function(v), function(other));
+      }
+      if (alike > most) usual = v, most = alike;
+    }
+    StageFunctionInputs inputs = in_.alike.functions;
+    int64_t odd = 1;
+    for (; odd + 1 < end; ++odd) {
+      inputs.results_of = odd;
+      if (!SameComputation(function(odd), function(usual)) &&
+          !SameComputation(function(odd), *MakeStageFunction(inputs, pass, usual))) {
+        break;
+      }
+    }
+    return UnlikeStages(
+        module_,
+        fmt::format("stages {} and {} of the shifting buffer ({} pass of layers {} and {})",
+                    usual - 1, odd - 1, pass == Pass::kForward ? "forward" : "backward",
+                    LayersOf(usual), LayersOf(odd)),
+        function(usual), function(odd));
+  }
+
+  // "3", "2..3": as the report numbers them.
+  std::string LayersOf(int64_t v) const {
+    const int64_t first = stages_.first_layers()[static_cast<size_t>(v)];
+    const int64_t last = stages_.first_layers()[static_cast<size_t>(v) + 1] - 1;
+    return first == last ? fmt::format("{}", first) : fmt::format("{}..{}", first, last);
+  }
+
   // How much a stage hands on, and how many results it has in all.
   std::pair<size_t, size_t> ResultsOf(Pass pass, int64_t v) const {
     const bool is_forward = pass == Pass::kForward;
@@ -215,11 +256,7 @@ class ShiftBuilder {
       inputs.results_of = v;
       Computation* like_own = MakeStageFunction(inputs, pass, best);
       if (SameComputation(*own, *like_own)) continue;
-      return Fail(
-          UnlikeStages(module_,
-                       fmt::format("stages {} and {} of the shifting buffer ({} pass)", best - 1,
-                                   v - 1, pass == Pass::kForward ? "forward" : "backward"),
-                       *like_own, *own));
+      return Fail(Unlike(pass));
     }
     std::vector<int64_t> all;
     for (int64_t v = 1; v + 1 < stages_.count(); ++v) all.push_back(v);

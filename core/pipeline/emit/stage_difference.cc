@@ -1,8 +1,13 @@
 #include "core/pipeline/emit/stage_difference.h"
 
+#include <map>
+#include <optional>
 #include <unordered_map>
+#include <unordered_set>
+#include <vector>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "ir/equality.h"
 
 namespace gshard::pipeline {
@@ -64,42 +69,114 @@ std::string Described(const Instruction& x) {
   return fmt::format("{} {}", OpcodeName(x.opcode()), ToString(x.shape(), false));
 }
 
+// Operations of the user's text that one pass has more of than the other.
+struct Surplus {
+  std::map<std::string, int64_t> count;  // by description
+  const Instruction* first = nullptr;    // in the pass, of a description that the other lacks most
+
+  std::string Text() const {
+    constexpr size_t kMaxNamed = 3;
+    std::vector<std::string> names;
+    for (const auto& [description, number] : count) {
+      if (names.size() == kMaxNamed) break;
+      names.push_back(number == 1 ? description : fmt::format("{} {}", number, description));
+    }
+    const size_t more = count.size() - names.size();
+    return fmt::format("{}{}", fmt::join(names, ", "),
+                       more > 0 ? fmt::format(" and {} more kinds", more) : "");
+  }
+};
+
+bool IsOfText(const Instruction* x) {
+  // Constants and their copies come where they are used, however often.
+  return !x->source().empty() && x->operand_count() > 0 && x->opcode() != Opcode::kBroadcast;
+}
+
+Surplus SurplusOf(const Computation& a, const Computation& b) {
+  Surplus surplus;
+  for (const Instruction* x : b.instructions()) {
+    if (IsOfText(x)) ++surplus.count[Described(*x)];
+  }
+  for (const Instruction* x : a.instructions()) {
+    if (IsOfText(x)) --surplus.count[Described(*x)];
+  }
+  std::erase_if(surplus.count, [](const auto& entry) { return entry.second <= 0; });
+  std::unordered_set<std::string> of_a;
+  for (const Instruction* x : a.instructions()) of_a.insert(Described(*x));
+  for (const Instruction* x : b.instructions()) {
+    if (!IsOfText(x) || !surplus.count.contains(Described(*x))) continue;
+    const bool is_new = !of_a.contains(Described(*x));
+    if (surplus.first == nullptr || is_new) surplus.first = x;
+    if (is_new) break;
+  }
+  return surplus;
+}
+
+// The stages compute unlike numbers of some operations; nothing: the same ones, otherwise.
+std::optional<Diagnostic> OtherOperations(const Module& module, const std::string& begin,
+                                          const Computation& a, const Computation& b) {
+  const Surplus of_a = SurplusOf(b, a), of_b = SurplusOf(a, b);
+  if (of_a.first == nullptr && of_b.first == nullptr) return std::nullopt;
+  std::string what;
+  if (of_b.first != nullptr) what = fmt::format("only the latter has {}", of_b.Text());
+  if (of_a.first != nullptr) {
+    what += fmt::format("{}only the former has {}", what.empty() ? "" : "; ", of_a.Text());
+  }
+  Diagnostic error = module.ErrorAt(of_b.first != nullptr ? of_b.first : of_a.first,
+                                    "E-PIPELINE-006", begin + what);
+  if (of_a.first != nullptr && of_b.first != nullptr) {
+    Diagnostic note = module.ErrorAt(of_a.first, "", "what only the former has");
+    note.severity = Severity::kNote;
+    error.notes.push_back(std::move(note));
+  }
+  return error;
+}
+
+// The same operations, of other values or with other attributes: the first of them.
+Diagnostic OtherDetails(const Module& module, const std::string& begin, const Computation& a,
+                        const Computation& b) {
+  const auto [x, y, is_handed_on] = FirstDifference(a, b);
+  if (x == nullptr && y == nullptr) {
+    return MakeError("E-PIPELINE-006", begin + "they hand on other values");
+  }
+  if (x == nullptr || y == nullptr) {
+    const Instruction* more = x == nullptr ? y : x;
+    return module.ErrorAt(
+        more, "E-PIPELINE-006",
+        begin + fmt::format("only {} has this {}", x == nullptr ? "the latter" : "the former",
+                            Described(*more)));
+  }
+  const bool constant = x->opcode() == Opcode::kConstant && y->opcode() == Opcode::kConstant;
+  std::string what = Described(*y) + " where the former has " + Described(*x);
+  if (is_handed_on) {
+    what = fmt::format("the latter hands on this {}, the former another value", Described(*y));
+  } else if (constant) {
+    what = "the latter has another constant";
+  } else if (SameWithout(*x, *y)) {
+    what = fmt::format("this {} has other operands", Described(*y));
+  } else if (Described(*x) == Described(*y)) {
+    what = fmt::format("this {} has other attributes", Described(*y));
+  }
+  Diagnostic error = module.ErrorAt(y, "E-PIPELINE-006", begin + what);
+  Diagnostic note = module.ErrorAt(x, "", "what the former has there");
+  note.severity = Severity::kNote;
+  error.notes.push_back(std::move(note));
+  return error;
+}
+
 }  // namespace
 
 Diagnostic UnlikeStages(const Module& module, const std::string& stages, const Computation& a,
                         const Computation& b) {
-  const auto [x, y, is_handed_on] = FirstDifference(a, b);
   const std::string begin = stages + " do not compute the same: ";
-  Diagnostic error;
-  if (x == nullptr && y == nullptr) {
-    error = MakeError("E-PIPELINE-006", begin + "they hand on other values");
-  } else if (x == nullptr || y == nullptr) {
-    const Instruction* more = x == nullptr ? y : x;
-    error = module.ErrorAt(
-        more, "E-PIPELINE-006",
-        begin + fmt::format("only {} has this {}", x == nullptr ? "the latter" : "the former",
-                            Described(*more)));
-  } else {
-    const bool constant = x->opcode() == Opcode::kConstant && y->opcode() == Opcode::kConstant;
-    std::string what = Described(*y) + " where the former has " + Described(*x);
-    if (is_handed_on) {
-      what = fmt::format("the latter hands on this {}, the former another value", Described(*y));
-    } else if (constant) {
-      what = "the latter has another constant";
-    } else if (SameWithout(*x, *y)) {
-      what = fmt::format("this {} has other operands", Described(*y));
-    } else if (Described(*x) == Described(*y)) {
-      what = fmt::format("this {} has other attributes", Described(*y));
-    }
-    error = module.ErrorAt(y, "E-PIPELINE-006", begin + what);
-    Diagnostic note = module.ErrorAt(x, "", "what the former has there");
-    note.severity = Severity::kNote;
-    error.notes.push_back(std::move(note));
-  }
+  std::optional<Diagnostic> operations = OtherOperations(module, begin, a, b);
+  Diagnostic error = operations ? *std::move(operations) : OtherDetails(module, begin, a, b);
   error.hint =
-      "its stages are equal stretches of layers: --cut REGEX names other layers; other schedules "
-      "take "
-      "stages of any kind: --schedule 1f1b";
+      "stages are equal stretches of layers, which a loss on some of the layers, or layers of "
+      "several "
+      "kinds, make unlike: --cut REGEX names layers that are equal, such as blocks of several; "
+      "other "
+      "schedules take stages of any kind: --schedule 1f1b";
   return error;
 }
 

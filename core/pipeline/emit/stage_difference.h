@@ -8,8 +8,9 @@
 
 namespace gshard::pipeline {
 
-// The error E-PIPELINE-006, at the first instruction of `b` that is none of `a`'s, with a note of
-// what `a` has there. `stages` names both ("stages 0 and 2 of the shifting buffer").
+// The error E-PIPELINE-006: which operations of the user's text one of them has more of, at the
+// first of these; if there are none, the first instruction of `b` that is none of `a`'s, with a
+// note of what `a` has there. `stages` names both ("stages 0 and 2 of the shifting buffer").
 Diagnostic UnlikeStages(const Module& module, const std::string& stages, const Computation& a,
                         const Computation& b);
 
