@@ -275,10 +275,12 @@ Expected<StagePartition> PartitionByCost(const std::vector<Layer>& layers, int64
   const AwayBytes away(layers, static_cast<int64_t>(devices));
   const int64_t limit = options.memory_limit_bytes / StagesOfDevice(options);
   int64_t least_excess = std::numeric_limits<int64_t>::max();
-  // `sent`: seconds for weights. Both ways: activations and their cotangents.
+  // `sent`: seconds for weights. What crosses behind the stage does: activations and cotangents.
   auto seconds = [&](size_t from, size_t to, double sent) {
     const double work = passes.Of(from, to) + sent;
-    return to == n ? work : work + 2 * static_cast<double>(layers[to - 1].output_bytes) / link;
+    if (to == n) return work;
+    const int64_t crossing = layers[to - 1].output_bytes + layers[to - 1].cotangent_bytes;
+    return work + static_cast<double>(crossing) / link;
   };
   auto time = [&](size_t stage, size_t from, size_t to) {
     if (limit > 0) {

@@ -505,6 +505,26 @@ void LayerGraph::Summarise() {
     if (crosses) layer.output_bytes += bytes;
     if (info.is_saved) layer.saved_bytes += bytes;
   }
+  AddCotangents();
+}
+
+void LayerGraph::AddCotangents() {
+  std::vector<int32_t> lowest(info_.size(), -1);  // layer that reads a value, by id
+  for (const Placed& placed : placed_) {
+    const int32_t layer = info_[placed.id].layer;
+    if (!placed.is_backward || layer < 0) continue;
+    for (const uint32_t operand : OperandsOf(placed)) {
+      int32_t& reader = lowest[operand];
+      reader = reader < 0 ? layer : std::min(reader, layer);
+    }
+  }
+  for (const Placed& placed : placed_) {
+    const Info& info = info_[placed.id];
+    if (!placed.is_backward || lowest[placed.id] < 0 || !placed.x->shape()->IsArray()) continue;
+    for (int32_t layer = lowest[placed.id]; layer < info.layer; ++layer) {
+      layers_[static_cast<size_t>(layer)].cotangent_bytes += regions_.WholeBytes(placed.x);
+    }
+  }
 }
 
 void LayerGraph::AddWeight(const Instruction* weight, Layer& layer) const {

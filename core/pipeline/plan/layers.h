@@ -37,6 +37,9 @@ struct Layer {
   int64_t parameters = 0;    // elements of the weights
   int64_t state_bytes = 0;   // of the weights and what is updated beside them (momenta), its share
   int64_t output_bytes = 0;  // of the values that cross into later layers, one micro-batch
+  // Of the cotangents and what else of the backward pass crosses from later layers into this one or
+  // those before.
+  int64_t cotangent_bytes = 0;
   int64_t saved_bytes = 0;   // of forward values that the layer's backward pass needs
   bool is_repeated = false;  // one of a run of equal blocks
   // Bytes of the weights that are rows of stacked parameters, by the device of the stage axis on
@@ -203,6 +206,7 @@ class LayerGraph {
                      const std::vector<int32_t>& lowest, std::vector<int32_t>& moves_from);
   void RaiseUnlike(const std::vector<std::vector<Instruction*>>& of_layer);
   void Summarise();
+  void AddCotangents();
   void AddWeight(const Instruction* weight, Layer& layer) const;
   int64_t HomeOf(const Instruction* weight) const;
   void ShareState(const Updates& updates);

@@ -186,4 +186,15 @@ TEST_CASE("Stages as they are named") {
   CHECK_FALSE(BalanceStages(layers, 9, {}));
 }
 
+TEST_CASE("Stages by cost: a boundary counts what crosses it backward, too") {
+  std::vector<Layer> layers = LayersOf({1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 1e-3});
+  auto first = BalanceStages(layers, 2, {});
+  REQUIRE(first);
+  CHECK(*first == std::vector<int64_t>{0, 3});
+  layers[2].cotangent_bytes = int64_t{1} << 30;
+  first = BalanceStages(layers, 2, {});
+  REQUIRE(first);
+  CHECK(first->at(1) != 3);
+}
+
 }  // namespace gshard::pipeline
