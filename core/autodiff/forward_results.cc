@@ -5,12 +5,16 @@
 namespace gshard {
 namespace {
 
-// The sharding of a tuple that has got `more` elements.
+// The sharding of a tuple that has got `more` elements. They are manual where the tuple is in a
+// region that is manual in all axes: propagation takes what says nothing in a tuple of manual
+// values for replicated, and each device has its own values there.
 const Sharding* Extended(Context& context, const Sharding* sharding, const Shape* old,
                          size_t more) {
   if (sharding == nullptr || sharding->kind != ShardingKind::kTuple) return nullptr;
   std::vector<const Sharding*> leaves(sharding->elements.begin(), sharding->elements.end());
-  leaves.resize(At(old->leaf_count()) + more, context.Unknown());
+  const bool is_manual =
+      std::ranges::any_of(leaves, [](const Sharding* leaf) { return leaf->IsManual(); });
+  leaves.resize(At(old->leaf_count()) + more, is_manual ? context.Manual() : context.Unknown());
   return context.TupleOf(std::move(leaves));
 }
 
