@@ -79,8 +79,15 @@ const Sharding* CustomCallBackward(const PropagationContext& c, const Instructio
   return DimwiseSharding(c, user, s, user.shape(), x.shape());
 }
 
+// XLA on CPUs and GPUs takes what users want of the result of a call that JAX has registered, of
+// one matrix without a batch, too.
+bool IsRegisteredLinalgCall(const Instruction& x) {
+  const std::string_view target = x.attributes<CustomCallAttributes>().target;
+  return IsLinalgCall(target) && TpuLinalgRoutine(target).empty();
+}
+
 bool CustomCallSupported(const PropagationContext&, const Instruction& x) {
-  return PassesThrough(x) || BatchDimsOf(x) > 0 || IsDimwiseCall(x) ||
+  return PassesThrough(x) || IsRegisteredLinalgCall(x) || BatchDimsOf(x) > 0 || IsDimwiseCall(x) ||
          IsCustomCallTo(x, kPythonPartitionedTarget) || IsCustomCallTo(x, kShardBarrierFrom) ||
          IsCustomCallTo(x, kShardBarrierTo);
 }
