@@ -55,6 +55,11 @@ bool CarriesErrors(const Instruction& x) {
   return !x.shape()->IsArray() || IsFloat(x.shape()->dtype()) || IsComplex(x.shape()->dtype());
 }
 
+// What a loop, a branch or a call was given or has left: as large as what was passed.
+bool IsPassedIn(const Instruction& x) {
+  return x.opcode() == Opcode::kParameter || x.opcode() == Opcode::kGetTupleElement;
+}
+
 double CountOf(const Instruction& x) {
   return x.shape()->IsArray() ? static_cast<double>(x.shape()->element_count()) : 1;
 }
@@ -89,7 +94,8 @@ std::optional<double> NumberOf(const Instruction& x) {
 
 }  // namespace
 
-ErrorScale::ErrorScale(const Module& module) : states_(module.instruction_limit()), walk_(module) {}
+ErrorScale::ErrorScale(const Module& module)
+    : entry_(module.entry()), states_(module.instruction_limit()), walk_(module) {}
 
 double ErrorScale::Of(const Instruction& x, double magnitude) {
   double largest = 0, product = 1, ratio = 1;
@@ -133,6 +139,12 @@ double ErrorScale::OfUnseenFactor(const Instruction& x) const {
   return size_of(first) * by;
 }
 
+void ErrorScale::SetParameters(std::span<const double> magnitudes) {
+  for (size_t k = 0; k < magnitudes.size(); ++k) {
+    states_[entry_->parameter(static_cast<int64_t>(k))->id()] = {magnitudes[k], magnitudes[k]};
+  }
+}
+
 void ErrorScale::Observe(const Instruction& x, double error, double tolerance) {
   State& state = states_[x.id()];
   const double observed = kMaxGrowth * error / tolerance;
@@ -154,12 +166,13 @@ double ErrorScale::ScaleOfOperand(const Instruction& x, int depth) const {
   const State& state = StateOf(x);
   if (!CarriesErrors(x)) return 0;
   if (state.scale > 0 || !x.shape()->IsArray() || depth == kMaxDepth) return state.scale;
-  if (x.opcode() == Opcode::kParameter || x.opcode() == Opcode::kGetTupleElement) {
-    return LargestBehind(x, depth);
-  }
+  if (IsPassedIn(x)) return LargestBehind(x, depth);
   double scale = 0;
   for (const Instruction* operand : x.operands()) {
-    if (CarriesErrors(*operand)) scale = std::max(scale, StateOf(*operand).scale);
+    if (!CarriesErrors(*operand)) continue;
+    const double passed =
+        IsPassedIn(*operand) ? ScaleOfOperand(*operand, depth + 1) : StateOf(*operand).scale;
+    scale = std::max(scale, passed);
   }
   return ScaleRuleOf(x.opcode()) == ScaleRule::kReduction ? scale * GrowthOfSum(x) : scale;
 }

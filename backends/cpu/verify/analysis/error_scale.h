@@ -4,6 +4,7 @@
 #ifndef GSHARD_BACKENDS_CPU_VERIFY_ANALYSIS_ERROR_SCALE_H_
 #define GSHARD_BACKENDS_CPU_VERIFY_ANALYSIS_ERROR_SCALE_H_
 
+#include <span>
 #include <vector>
 
 #include "backends/cpu/verify/analysis/graph_walk.h"
@@ -18,6 +19,9 @@ class ErrorScale {
   // The scale of x, whose value was just computed and has this magnitude: never below it. Operands
   // that were not given count by what they are made of.
   double Of(const Instruction& x, double magnitude);
+
+  // The entry's parameters have these magnitudes, by number, and no errors of their own.
+  void SetParameters(std::span<const double> magnitudes);
 
   // x is off by `error` at most, where `tolerance` times its scale was allowed. What follows from x
   // inherits errors of that size and no larger ones: without it a long graph's scales, of what its
@@ -34,6 +38,7 @@ class ErrorScale {
   // Of what a parameter, or an element of a tuple, is made of.
   double LargestBehind(const Instruction& x, int depth) const;
 
+  const Computation* entry_;
   std::vector<State> states_;  // by instruction id
   GraphWalk walk_;
 };

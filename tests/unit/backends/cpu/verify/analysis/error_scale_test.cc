@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <memory>
 
@@ -70,6 +71,45 @@ TEST_CASE("observed errors go on to what follows", "[cpu]") {
   CHECK(scale.Of(difference, 1) == 1000);
   scale.Observe(difference, 1e-3, 1e-4);
   CHECK(scale.Of(Named(*module, "s"), 1) == 160);
+}
+
+TEST_CASE("terms made of parameters count once these are known", "[cpu]") {
+  const auto module = ParseText(
+      "HloModule m\nENTRY e { a = f32[2] parameter(0)\n r = f32[2] parameter(1)\n ROOT g = f32[] "
+      "dot(r, a), lhs_contracting_dims={0}, rhs_contracting_dims={0} }\n");
+  ErrorScale scale(*module);
+  const Instruction& sum = Named(*module, "g");
+  CHECK(scale.Of(sum, 1e-6) == 1e-6);
+  scale.SetParameters(std::array{2.0, 3.0});
+  CHECK(scale.Of(sum, 1e-6) > 6);
+}
+
+TEST_CASE("a difference of sums over what a loop has left has the scale of these", "[cpu]") {
+  const auto module = ParseText(R"(HloModule m
+add { x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT s = f32[] add(x, y) }
+condition { c = (f32[4], f32[4]) parameter(0)
+  ROOT p = pred[] constant(false) }
+body { b = (f32[4], f32[4]) parameter(0)
+  ROOT r = (f32[4], f32[4]) copy(b) }
+ENTRY e { v = f32[4] parameter(0)
+  w = f32[4] parameter(1)
+  vx = f32[4] exponential(v)
+  wx = f32[4] exponential(w)
+  t = (f32[4], f32[4]) tuple(vx, wx)
+  l = (f32[4], f32[4]) while(t), condition=condition, body=body
+  vl = f32[4] get-tuple-element(l), index=0
+  wl = f32[4] get-tuple-element(l), index=1
+  zero = f32[] constant(0)
+  vs = f32[] reduce(vl, zero), dimensions={0}, to_apply=add
+  ws = f32[] reduce(wl, zero), dimensions={0}, to_apply=add
+  ROOT d = f32[] subtract(vs, ws) }
+)");
+  ErrorScale scale(*module);
+  scale.Of(Named(*module, "vx"), 1);
+  scale.Of(Named(*module, "wx"), 1);
+  CHECK(scale.Of(Named(*module, "d"), 1e-9) >= 1);
 }
 
 TEST_CASE("what follows from a pick has its own scale", "[cpu]") {
