@@ -52,10 +52,56 @@ bool EmitCall(Importer& in, const Operation& op, Computation* computation, bool 
 // Values inside a loop, and those around it that they are.
 using StandIns = std::map<const Value*, Value*>;
 
+bool HasSharding(const Operation& op) {
+  return std::ranges::any_of(op.attributes, [](const NamedAttribute& attribute) {
+    return attribute.key.ends_with(".sharding");
+  });
+}
+
+// Does the body return its argument i as it came, and does no sharding say how it lies?
+bool IsPassedOn(const Operation& op, size_t i) {
+  const Region& body = *op.regions[1];
+  if (body.operations.empty() || HasSharding(op)) return false;
+  const auto returned = body.operations.back()->operands;
+  return returned.size() == body.arguments.size() && returned[i] == &body.arguments[i];
+}
+
 // Of `outside` what the region and those in it compute with, but for constants, by first use.
-void AppendUsed(const Region& region, const StandIns& outside, bool is_body,
+void AppendUsed(const Region& region, StandIns& outside, bool is_body,
+                std::vector<Value*>& captures);
+
+// Of `outside` what a loop and the regions in it use. A value that the loop only passes on counts
+// where an operation in the loop uses it, as it does for that loop itself: the order then does not
+// depend on whether a text names what a loop captures among its operands. Values that nothing in
+// the loop uses are last.
+void AppendUsedByLoop(const Operation& loop, StandIns& outside, std::vector<Value*>& captures) {
+  std::vector<Value*> unused;
+  for (size_t i = 0; i < loop.operands.size() && i < loop.regions[1]->arguments.size(); ++i) {
+    const auto it = outside.find(loop.operands[i]);
+    if (it == outside.end() || IsConstant(*it->second)) continue;
+    if (!IsPassedOn(loop, i)) {
+      AppendOnce(it->second, captures);
+      continue;
+    }
+    Value* value = it->second;
+    unused.push_back(value);
+    for (const Region* region : loop.regions) {
+      if (i < region->arguments.size()) outside[&region->arguments[i]] = value;
+    }
+  }
+  for (const Region* region : loop.regions) {
+    AppendUsed(*region, outside, region == loop.regions[1], captures);
+  }
+  for (Value* value : unused) AppendOnce(value, captures);
+}
+
+void AppendUsed(const Region& region, StandIns& outside, bool is_body,
                 std::vector<Value*>& captures) {
   for (const Operation* op : region.operations) {
+    if (op->name == "stablehlo.while" && op->regions.size() == 2) {
+      AppendUsedByLoop(*op, outside, captures);
+      continue;
+    }
     for (size_t i = 0; i < op->operands.size(); ++i) {
       const auto it = outside.find(op->operands[i]);
       if (it == outside.end() || IsConstant(*it->second)) continue;
@@ -68,20 +114,6 @@ void AppendUsed(const Region& region, const StandIns& outside, bool is_body,
       AppendUsed(*inner, outside, /*is_body=*/false, captures);
     }
   }
-}
-
-// Does the body return its argument i as it came?
-bool IsPassedOn(const Operation& op, size_t i) {
-  const Region& body = *op.regions[1];
-  if (body.operations.empty()) return false;
-  const auto returned = body.operations.back()->operands;
-  return returned.size() == body.arguments.size() && returned[i] == &body.arguments[i];
-}
-
-bool HasSharding(const Operation& op) {
-  return std::ranges::any_of(op.attributes, [](const NamedAttribute& attribute) {
-    return attribute.key.ends_with(".sharding");
-  });
 }
 
 // The operations of a branch in place of `op`.
@@ -110,7 +142,7 @@ bool ConvertWhile(Importer& in, const Operation& op) {
   std::vector<Instruction*> elements;
   StandIns outside;
   for (size_t i = 0; i < op.operands.size(); ++i) {
-    passed_on[i] = IsPassedOn(op, i) && !HasSharding(op);
+    passed_on[i] = IsPassedOn(op, i);
     if (!passed_on[i]) elements.push_back(in.Operand(op, i));
     for (const Region* region : op.regions) {
       if (passed_on[i]) outside[&region->arguments[i]] = op.operands[i];
