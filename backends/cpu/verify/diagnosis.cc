@@ -111,9 +111,17 @@ class Diagnostician {
   }
 
   std::string NotANumber() const {
-    int64_t bad = 0;
-    ForEachElement([&](double have, double want) { bad += std::isnan(have) && !std::isnan(want); });
-    if (bad == 0) return {};
+    bool beside_numbers = false, beside_infinity = false;
+    ForEachElement([&](double have, double want) {
+      if (!std::isnan(have)) return;
+      beside_numbers = beside_numbers || std::isfinite(want);
+      beside_infinity = beside_infinity || std::isinf(want);
+    });
+    if (!beside_numbers && !beside_infinity) return {};
+    if (!beside_numbers) {
+      return "NaN where the reference has infinity: sums of infinities depend on their order, and "
+             "inputs without any tell whether something is wrong";
+    }
     return "NaN where the reference has numbers: padding of uneven shards is read, a mask is "
            "missing";
   }
