@@ -331,13 +331,26 @@ class Propagation {
     candidates_.push_back(candidate);
   }
 
+  // The size of a tensor as Shardy has it: the product of its factors. Dims of a convolution's
+  // window that the image has no factor for, as with a stride of 1, count as 1.
+  static int64_t SizeByFactors(const Operation& op, size_t tensor) {
+    const bool is_kernel = tensor == 1 && op.instruction != nullptr &&
+                           op.instruction->opcode() == Opcode::kConvolution;
+    int64_t size = 1;
+    for (const IndexedRelation::Slot& slot : op.relation->SlotsOfTensor(tensor)) {
+      if (is_kernel && op.relation->SlotsOf(At(slot.factor)).size() == 1) continue;
+      size *= op.relation->factors[At(slot.factor)].size;
+    }
+    return size;
+  }
+
   // The largest tensor that has all of its axes, the first of those.
   void FindSource(const Operation& op, Candidate& candidate) {
     bool found = false;
     for (const uint32_t slot : op.relation->SlotsOf(At(candidate.factor))) {
       if (!IsPrefix(candidate.axes, projection_.axes[slot])) continue;
       const size_t source = At(op.relation->slots[slot].tensor);
-      const int64_t elements = TensorOf(op, source).shape->element_count();
+      const int64_t elements = SizeByFactors(op, source);
       if (found && elements <= candidate.elements) continue;
       found = true;
       candidate.elements = elements;
