@@ -113,6 +113,91 @@ class ListScheduler {
   std::priority_queue<Entry> ready_;
 };
 
+// From the last node up. Nodes that write memory take a step each and give their operands' nodes
+// another: those may run two steps before them, or one where nothing else can. Of those that may,
+// the end of the longest path runs last.
+class LatencyHidingScheduler {
+ public:
+  // Of equal paths that node runs last that comes last in the text.
+  explicit LatencyHidingScheduler(const ScheduleInput& input)
+      : input_(input),
+        path_(input.graph.nodes.size(), 0),
+        may_run_at_(input.graph.nodes.size(), 0),
+        users_(input.graph.nodes.size()) {}
+
+  Order Run() {
+    const auto count = static_cast<uint32_t>(path_.size());
+    for (uint32_t node = 0; node < count; ++node) {
+      for (const uint32_t before : input_.graph.predecessors[node]) {
+        path_[node] = std::max(path_[node], path_[before]);
+      }
+      path_[node] += Writes(node) ? 1 : 0;
+      users_[node] = static_cast<uint32_t>(input_.successors[node].size());
+    }
+    Order order;
+    for (uint32_t node = count; node-- > 0;) {
+      if (users_[node] == 0) Open(node);
+    }
+    while (!silent_.empty() || !ready_.empty() || !later_.empty()) {
+      const uint32_t node = Next();
+      order.push_back(node);
+      Finish(node);
+    }
+    std::ranges::reverse(order);
+    return order;
+  }
+
+ private:
+  // The largest first.
+  using Queue = std::priority_queue<std::pair<int64_t, uint32_t>>;
+
+  bool Writes(uint32_t node) const { return input_.allocation[node] > 0; }
+
+  void Open(uint32_t node) {
+    if (!Writes(node)) {
+      silent_.push(node);
+    } else if (may_run_at_[node] <= step_) {
+      ready_.push({path_[node], node});
+    } else {
+      later_.push({-may_run_at_[node], node});
+    }
+  }
+
+  uint32_t Next() {
+    if (!silent_.empty()) {
+      const uint32_t node = silent_.top();
+      silent_.pop();
+      return node;
+    }
+    if (ready_.empty()) step_ = -later_.top().first;
+    while (!later_.empty() && -later_.top().first <= step_) {
+      const uint32_t node = later_.top().second;
+      later_.pop();
+      ready_.push({path_[node], node});
+    }
+    const uint32_t node = ready_.top().second;
+    ready_.pop();
+    ++step_;
+    return node;
+  }
+
+  void Finish(uint32_t node) {
+    const int64_t from = Writes(node) ? step_ + 1 : may_run_at_[node];
+    for (const uint32_t before : input_.graph.predecessors[node]) {
+      may_run_at_[before] = std::max(may_run_at_[before], from);
+      if (--users_[before] == 0) Open(before);
+    }
+  }
+
+  const ScheduleInput& input_;
+  std::vector<int64_t> path_;        // by node: the longest from the start, in nodes that write
+  std::vector<int64_t> may_run_at_;  // by node: the step, counted from the end
+  std::vector<uint32_t> users_;      // by node: those that have no step yet
+  std::priority_queue<uint32_t> silent_;  // they write nothing: at once, the last of the text first
+  Queue ready_, later_;                   // by path, and by step
+  int64_t step_ = 0;
+};
+
 // Depth first from the root, the operand that needs most memory first.
 class DepthFirstScheduler {
  public:
@@ -335,6 +420,11 @@ MemorySchedule ScheduleForTpu(const BufferGraph& graph, const CallContext& conte
   Order list = ListScheduler(input, post_order).Run();
   Order depth_first = DepthFirstScheduler(input, post_order).Run();
   return BestOf(graph, {std::move(list), std::move(depth_first), std::move(post_order)}, context);
+}
+
+MemorySchedule ScheduleForGpu(const BufferGraph& graph, const CallContext& context) {
+  const ScheduleInput input(graph, context);
+  return BestOf(graph, {LatencyHidingScheduler(input).Run()}, context);
 }
 
 }  // namespace gshard

@@ -24,6 +24,10 @@ MemorySchedule MinimizeMemory(const BufferGraph& graph, const CallContext& conte
 // first and post-order, nothing moved.
 MemorySchedule ScheduleForTpu(const BufferGraph& graph, const CallContext& context);
 
+// As XLA's compiler for GPUs has it (docs/against_gpu.md): bottom-up, so that no kernel waits for
+// the one right before it, the longest path last; not for the memory. O(n log n).
+MemorySchedule ScheduleForGpu(const BufferGraph& graph, const CallContext& context);
+
 // The order of the text.
 Order TextOrder(const BufferGraph& graph);
 

@@ -1,8 +1,8 @@
 // Which dims of its arrays XLA's compiler for TPUs lets lie along the lanes and sublanes of tiles.
 //
 // Tiles of T(8,128) pad the two most minor dims, and the compiler is free to choose these for most
-// values: it takes those that pad least. It is not free for what gathers and scatters address, whose
-// slices' dims are minor, for what batched products read and write, whose batch dims are
+// values: it takes those that pad least. It is not free for what gathers and scatters address,
+// whose slices' dims are minor, for what batched products read and write, whose batch dims are
 // major, and for that of convolutions, whose spatial dims are (docs/against_tpu.md, "What the
 // compiler's buffer assignments show"). An array of narrow rows then takes a multiple of its
 // elements: f32[100000,16] 48.8 MiB for 6.1.

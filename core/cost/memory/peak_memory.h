@@ -84,6 +84,9 @@ struct MemoryOptions {
   // the host start as soon as they can, donated memory is for results alone, and each value is one
   // piece at one address (heap_placement.h).
   FusionOptions fusion;
+  // Kernels run in the order that XLA's compiler for GPUs has them, not in one that keeps the peak
+  // low.
+  bool hides_latency = false;
   // The peak of the host's memory in place of the device's.
   bool counts_host = false;
   // Attention is one kernel: its scores and masks take no memory (core/analysis/attention/).
