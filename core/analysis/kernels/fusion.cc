@@ -363,9 +363,9 @@ class FusionBuilder {
   }
 
   // What is to be in memory anyway, a result or what a collective sends, is written by the first
-  // kernel that computes with it, too: Adam's moments and parameters are one kernel on TPUs.
+  // kernel that computes with it, too: Adam's moments and parameters are one kernel.
   bool JoinsReader(const Instruction* x, Role role, KernelList kernels) {
-    if (!options_.for_tpu || kernels.size() < 2) return false;
+    if (!options_.fuses_calls || kernels.size() < 2) return false;
     for (const Instruction* user : users_.of(x)) {
       const bool is_outside = drafts_.KernelsOf(user).empty() || Updates(user, x);
       if (is_outside && drafts_.Needs(kernels.back(), user)) return false;

@@ -32,8 +32,7 @@ struct FusionOptions {
   // As XLA's compiler for TPUs. The matrix unit takes elementwise producers and consumers, and
   // casts weights itself (libraries, as GPUs and CPUs call them, take layouts only). What a chain
   // of elementwise operations starts at counts as what its value is made of, not the values on the
-  // way. What is in memory anyway is written by the first kernel that computes with it. Gathers and
-  // scatters are kernels of their own, which read and write memory.
+  // way. Gathers and scatters are kernels of their own, which read and write memory.
   bool for_tpu = false;
   // The largest of each row, or its sum, is computed by the kernel that has it for the row's
   // elements alone (TPU v4 and later; CopiedChains::IsRowStatistic).
@@ -51,7 +50,8 @@ struct FusionOptions {
   bool fuses_movement = false;
   // A value of several kernels is computed in each of them where what it is made of is no more to
   // read than itself; else the first of them writes it beside its own result. False: it is a kernel
-  // of its own.
+  // of its own. What is in memory anyway, as a result, is written by the first of them, too, if
+  // calls are fused.
   bool copies_values = false;
   // Attention is one kernel that never writes its scores nor reads its masks: of the module; null:
   // attention is its dots and its softmax. Lives as long as the model.

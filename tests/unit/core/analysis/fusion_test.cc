@@ -551,6 +551,21 @@ TEST_CASE("SparseCores gather from memory", "[fusion]") {
   CHECK(KeptOf(body, options) == "e rows n ");
 }
 
+TEST_CASE("Moments and parameters are results of one kernel", "[fusion]") {
+  const char* body = R"(
+  p = f32[64,64] parameter(0)
+  m = f32[64,64] parameter(1)
+  g = f32[64,64] parameter(2)
+  moment = f32[64,64] add(m, g)
+  updated = f32[64,64] subtract(p, moment)
+  ROOT all = (f32[64,64], f32[64,64]) tuple(moment, updated))";
+  CHECK(KernelsOf(body, kGpu) == "moment+updated");
+  CHECK(KernelsOf(body, kTpu) == "moment+updated");
+  FusionOptions eager = kGpu;
+  eager.fuses_calls = false;
+  CHECK(KernelsOf(body, eager) == "moment, updated");
+}
+
 TEST_CASE("A product on a GPU widens its operands as it reads them", "[fusion]") {
   const auto kernels = [](const std::string& from, const std::string& to) {
     return KernelsOf("  a = " + from + "[64,64] parameter(0)\n  n = " + from +
