@@ -3,15 +3,14 @@
 #include "core/cost/custom_call_work.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/op_dims/dim_relation.h"
 #include "ir/attention_call.h"
+#include "ir/call_config.h"
 #include "ir/custom_call.h"
 #include "ir/dimwise_call.h"
 #include "ir/metadata.h"
@@ -33,42 +32,10 @@ double Dim(const Shape* shape, int64_t from_end) {
   return shape->rank() < from_end ? 1 : static_cast<double>(shape->dim(shape->rank() - from_end));
 }
 
-// What follows `"key":` in the call's configuration, quotes and their escapes skipped; empty if
-// there is no such key.
-std::string_view ConfigValue(const Instruction& call, std::string_view key) {
-  std::string_view config = call.backend_config();
-  for (size_t at = config.find(key); at != config.npos; at = config.find(key, at + 1)) {
-    std::string_view rest = config.substr(at + key.size());
-    rest.remove_prefix(std::min(rest.find_first_not_of("\\\""), rest.size()));
-    if (!rest.starts_with(':') || at == 0 || config[at - 1] != '"') continue;
-    rest.remove_prefix(std::min(rest.find_first_not_of(": \\\""), rest.size()));
-    return rest;
-  }
-  return {};
-}
-
-std::optional<double> ConfigNumber(const Instruction& call, std::string_view key) {
-  const std::string text(ConfigValue(call, key).substr(0, 32));
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  if (end == text.c_str() || !std::isfinite(value) || value < 0) return std::nullopt;
-  return value;
-}
-
-// The list of numbers after `key`: ["1","0"].
-std::vector<int64_t> ConfigDims(const Instruction& call, std::string_view key) {
-  std::string_view list = ConfigValue(call, key);
-  std::vector<int64_t> dims;
-  if (!list.starts_with('[')) return dims;
-  list = list.substr(0, list.find(']'));
-  for (size_t i = 0; i < list.size(); ++i) {
-    if (list[i] < '0' || list[i] > '9') continue;
-    int64_t dim = 0;
-    auto [stop, error] = std::from_chars(list.data() + i, list.data() + list.size(), dim);
-    if (error == std::errc()) dims.push_back(dim);
-    i = static_cast<size_t>(stop - list.data());
-  }
-  return dims;
+// A figure of the author's estimate.
+std::optional<double> Estimated(const Instruction& call, std::string_view key) {
+  const std::optional<double> value = ConfigNumber(call.backend_config(), key);
+  return value && *value >= 0 ? value : std::nullopt;
 }
 
 // A GEMM: dims by its configuration where it has one. Without, |a| |b| |c| = (b m n k)^2 / batch.
@@ -81,10 +48,11 @@ std::optional<MatrixWork> Gemm(const Instruction& call) {
     return std::nullopt;
   }
   MatrixWork work;
-  for (int64_t dim : ConfigDims(call, "lhs_batch_dimensions")) {
+  for (int64_t dim : ConfigDims(call.backend_config(), "lhs_batch_dimensions")) {
     if (dim < a->rank()) work.batch *= static_cast<double>(a->dim(dim));
   }
-  std::vector<int64_t> contracting = ConfigDims(call, "lhs_contracting_dimensions");
+  std::vector<int64_t> contracting =
+      ConfigDims(call.backend_config(), "lhs_contracting_dimensions");
   double k = 1;
   for (int64_t dim : contracting) {
     if (dim < a->rank()) k *= static_cast<double>(a->dim(dim));
@@ -290,7 +258,8 @@ class ProductByRule {
 enum class KernelKind : uint8_t { kUnknown, kAttention, kGroupedProduct };
 KernelKind KindByName(const Instruction& call) {
   const std::string name =
-      OpNameOf(call) + " " + std::string(ConfigValue(call, "kernel_name").substr(0, 80));
+      OpNameOf(call) + " " +
+      std::string(ConfigValue(call.backend_config(), "kernel_name").substr(0, 80));
   for (std::string_view attention : {"attention", "flash", "splash", "mha"}) {
     if (HasText(name, attention)) return KernelKind::kAttention;
   }
@@ -315,8 +284,8 @@ struct Known {
 // reads and writes, it keeps to itself: scores.
 void RecogniseEstimated(const Instruction& call, double flops, Known& known) {
   known.flops = flops;
-  known.transcendentals = ConfigNumber(call, "transcendentals").value_or(0);
-  known.bytes = ConfigNumber(call, "bytes_accessed");
+  known.transcendentals = Estimated(call, "transcendentals").value_or(0);
+  known.bytes = Estimated(call, "bytes_accessed");
   double elements = Elements(FirstArray(call.shape()));
   for (const Instruction* operand : call.operands()) {
     if (operand->shape()->IsArray()) elements += Elements(operand->shape());
@@ -356,7 +325,7 @@ Known Recognise(const Instruction& call) {
       known.product = Attention(call, attention->is_backward);
       known.is_attention = known.product.has_value();
     }
-  } else if (std::optional<double> flops = ConfigNumber(call, "flops")) {
+  } else if (std::optional<double> flops = Estimated(call, "flops")) {
     RecogniseEstimated(call, *flops, known);
   } else if (target == "tpu_custom_call" || HasText(target, "triton")) {
     const KernelKind kind = KindByName(call);
