@@ -17,6 +17,7 @@
 #include "core/transforms/expand/channel_resolver.h"
 #include "core/transforms/expand/dynamic_padder.h"
 #include "core/transforms/expand/dynamic_root_expander.h"
+#include "core/transforms/expand/library_call_expander.h"
 #include "core/transforms/expand/loop_rotation.h"
 #include "core/transforms/expand/scan_expander.h"
 #include "core/transforms/expand/sliced_permute_expander.h"
@@ -154,6 +155,10 @@ Expected<bool> RunExpandHostTransfers(Module& module, PassContext& context) {
   return true;
 }
 
+Expected<bool> RunExpandLibraryCalls(Module& module, PassContext&) {
+  return ExpandLibraryCalls(module);
+}
+
 Expected<bool> RunConvertMixedPrecision(Module& module, PassContext&) {
   return ConvertMixedPrecision(module);
 }
@@ -224,6 +229,8 @@ constexpr Pass kPasses[] = {
     {"reduce-scatter-combiner", "The same for reduce-scatters",
      RunCombiner<Opcode::kReduceScatter>},
     {"dead-code", "Remove instructions and computations that nothing needs", RunDeadCode},
+    {"expand-library-calls", "Calls of cuBLAS and cuDNN become products, convolutions, attention",
+     RunExpandLibraryCalls},
     {"unwrap-async", "Asynchronous computations with host transfers become calls", RunUnwrapAsync},
     {"rotate-loops", "Loops whose condition has host transfers compute it at the end of the body",
      RunRotateLoops},

@@ -21,7 +21,7 @@ Expected<void> RunNamed(std::span<const std::string_view> names, Module& module,
 
 Expected<void> ExpandForBackend(Module& module, PassContext& context,
                                 const ExpansionOptions& options) {
-  std::vector<std::string_view> names = {"convert-mixed-precision"};
+  std::vector<std::string_view> names = {"expand-library-calls", "convert-mixed-precision"};
   if (HasNestedHostTransfers(module)) {
     names.insert(names.end(),
                  {"expand-scans", "unwrap-async", "inline-calls", "rotate-loops", "inline-calls"});

@@ -1,7 +1,7 @@
 // From the program of one device to what a backend runs: operations that a backend need not know,
 // in terms of those that it does.
 //
-//   convert-mixed-precision ─►
+//   expand-library-calls ─► convert-mixed-precision ─►
 //   [expand-scans ─► unwrap-async ─► inline-calls ─► rotate-loops ─► inline-calls ─►]
 //   expand-host-transfers ─► dynamic-padder ─► expand-scans ─►
 //   resolve-channels ─► expand-dynamic-roots ─► expand-sliced-permutes

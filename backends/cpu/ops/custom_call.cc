@@ -122,9 +122,10 @@ KernelOrError MakeCustomCall(const Instruction& instruction) {
                  "program with a call to the function that it wraps");
   }
   return Error(instruction, message,
-               "gshard-run knows sharding and placement markers, TopK, and linear algebra as JAX, "
-               "TensorFlow and PyTorch call it (lapack_*_ffi, cusolver_*_ffi, Qr, Eigh, ..); lower "
-               "others to plain operations (in JAX: for the CPU, without callbacks and kernels)");
+               "gshard-run knows sharding and placement markers, TopK, linear algebra as JAX, "
+               "TensorFlow and PyTorch call it (lapack_*_ffi, cusolver_*_ffi, Qr, Eigh, ..), and "
+               "cuBLAS and cuDNN as XLA calls them (docs/semantics.md); lower others to plain "
+               "operations (in JAX: for the CPU, without callbacks and kernels)");
 }
 
 }  // namespace gshard::cpu

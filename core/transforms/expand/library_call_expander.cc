@@ -1,0 +1,158 @@
+#include "core/transforms/expand/library_call_expander.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/transforms/expand/library_calls.h"
+#include "core/transforms/forward_tuple_elements.h"
+#include "core/transforms/rewriter.h"
+#include "ir/call_config.h"
+#include "ir/custom_call.h"
+#include "ir/traversal.h"
+
+namespace gshard {
+
+const Shape* FirstResult(const Instruction& call) {
+  const Shape* shape = call.shape();
+  return shape->IsTuple() && !shape->elements().empty() ? shape->element(0) : shape;
+}
+
+DType WorkingType(DType result) {
+  return IsFloat(result) && DTypeBits(result) < 32 ? DType::kF32 : result;
+}
+
+Instruction* Scaled(Builder& builder, Instruction* x, double factor) {
+  if (factor == 1) return x;
+  const Shape* shape = x->shape();
+  return builder.Multiply(
+      x, builder.BroadcastScalar(builder.Scalar(shape->dtype(), factor), shape->dims()));
+}
+
+Instruction* Relu(Builder& builder, Instruction* x) {
+  return builder.Maximum(x, builder.Zero(x->shape()->bare()));
+}
+
+namespace {
+
+LibraryResults ExpandTriangularSolve(const Instruction& call, Builder& builder) {
+  if (call.operand_count() != 2) return std::nullopt;
+  const std::string_view config = call.backend_config();
+  TriangularSolveAttributes solve;
+  solve.left_side = ConfigWord(config, "left_side") == "true";
+  solve.lower = ConfigWord(config, "lower") == "true";
+  solve.unit_diagonal = ConfigWord(config, "unit_diagonal") == "true";
+  const std::string_view transpose = ConfigWord(config, "transpose_a");
+  if (transpose == "TRANSPOSE") solve.transpose_a = TransposeKind::kTranspose;
+  if (transpose == "ADJOINT") solve.transpose_a = TransposeKind::kAdjoint;
+  const Shape* result = FirstResult(call);
+  if (!result->IsArray()) return std::nullopt;
+  Instruction* x = AddIfFits(builder, Opcode::kTriangularSolve, {call.operand(0), call.operand(1)},
+                             solve, result->dtype(), call.name());
+  if (x == nullptr) return std::nullopt;
+  return std::vector{x};
+}
+
+// The k largest of the last dim; equal ones in the order of their positions.
+LibraryResults ExpandTopK(const Instruction& call, Builder& builder) {
+  const Shape* values = FirstResult(call);
+  if (call.operand_count() != 1 || !values->IsArray() || values->rank() == 0) return std::nullopt;
+  const Shape* operand = call.operand(0)->shape();
+  if (!operand->IsArray() || operand->rank() != values->rank() ||
+      operand->dims().back() < values->dims().back()) {
+    return std::nullopt;
+  }
+  Instruction* largest =
+      builder.Add(Opcode::kTopK, std::vector{call.operand(0)},
+                  TopKAttributes{values->dims().back(), true, true}, nullptr, {}, call.name());
+  return std::vector{builder.GetTupleElement(largest, 0), builder.GetTupleElement(largest, 1)};
+}
+
+LibraryResults ExpandCall(const Instruction& call, Builder& builder) {
+  const std::string_view target = call.attributes<CustomCallAttributes>().target;
+  if (target == "__gpu$TopK") return ExpandTopK(call, builder);
+  if (target == "__cublas$triangularSolve") return ExpandTriangularSolve(call, builder);
+  if (target.starts_with("__cublas$")) return ExpandProduct(call, builder);
+  if (target.starts_with("__cudnn$conv")) return ExpandConvolution(call, builder);
+  if (target.starts_with("__cudnn$fmha")) return ExpandAttention(call, builder);
+  return std::nullopt;
+}
+
+// In the type and layout of the call's result; null if it has other dims.
+Instruction* AsResult(Builder& builder, Instruction* value, const Shape* shape) {
+  if (!shape->IsArray() || !std::ranges::equal(value->shape()->dims(), shape->dims())) {
+    return nullptr;
+  }
+  Instruction* result = builder.Convert(value, shape->dtype());
+  result->set_shape(shape);
+  return result;
+}
+
+// What stands in for the call: its result, or a tuple of them; null if it stays.
+Instruction* StandIn(const Instruction& call, Builder& builder) {
+  const LibraryResults results = ExpandCall(call, builder);
+  if (!results) return nullptr;
+  const Shape* shape = call.shape();
+  if (!shape->IsTuple()) return AsResult(builder, results->front(), shape);
+  std::vector<Instruction*> elements;
+  for (const Shape* element : shape->elements()) {
+    const size_t i = elements.size();
+    Instruction* value = i < results->size()  ? AsResult(builder, (*results)[i], element)
+                         : element->IsArray() ? builder.Zero(element)
+                                              : nullptr;
+    if (value == nullptr) return nullptr;
+    elements.push_back(value);
+  }
+  return elements.size() < results->size() ? nullptr : builder.Tuple(elements);
+}
+
+bool IsLibraryCall(const Instruction& x) {
+  if (x.opcode() != Opcode::kCustomCall) return false;
+  const std::string_view target = x.attributes<CustomCallAttributes>().target;
+  return target.starts_with("__cublas$") || target.starts_with("__cudnn$") ||
+         target == "__gpu$TopK";
+}
+
+bool HasLibraryCalls(const Module& module) {
+  return std::ranges::any_of(module.computations(), [](const Computation* computation) {
+    return std::ranges::any_of(computation->instructions(),
+                               [](const Instruction* x) { return IsLibraryCall(*x); });
+  });
+}
+
+bool ExpandCallsIn(Module& module, Computation* computation) {
+  const std::vector<Instruction*> old(computation->instructions().begin(),
+                                      computation->instructions().end());
+  Rewriter rewriter(module);
+  rewriter.Begin(computation);
+  bool changed = false;
+  for (Instruction* x : old) {
+    rewriter.RedirectOperands(x);
+    rewriter.builder().set_origin(x);
+    Instruction* by = IsLibraryCall(*x) ? StandIn(*x, rewriter.builder()) : nullptr;
+    if (by == nullptr) {
+      rewriter.Keep(x);
+    } else {
+      rewriter.Replace(x, by);
+      changed = true;
+    }
+  }
+  rewriter.Finish();
+  return changed;
+}
+
+}  // namespace
+
+bool ExpandLibraryCalls(Module& module) {
+  if (!HasLibraryCalls(module)) return false;
+  bool changed = false;
+  const std::vector<Computation*> all(module.computations().begin(), module.computations().end());
+  for (Computation* computation : all) changed |= ExpandCallsIn(module, computation);
+  ForwardTupleElements(module);
+  // Reducers that were made on the way come before what calls them.
+  const std::vector<Computation*> order = CallPostOrder(module);
+  module.SetComputations({order.begin(), order.end()});
+  RemoveDeadCode(module);
+  return changed;
+}
+
+}  // namespace gshard

@@ -1,0 +1,51 @@
+// One call of a library each, in plain operations, for library_call_expander.h.
+#ifndef GSHARD_CORE_TRANSFORMS_EXPAND_LIBRARY_CALLS_H_
+#define GSHARD_CORE_TRANSFORMS_EXPAND_LIBRARY_CALLS_H_
+
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ir/builder.h"
+#include "ir/shape_inference.h"
+
+namespace gshard {
+
+// The results in order, each with the dims of the call's but of any type; fewer than the call has
+// where the rest is workspace. Nothing: the call is not one of these, or does not fit its
+// configuration. What has been made by then is dead.
+using LibraryResults = std::optional<std::vector<Instruction*>>;
+
+LibraryResults ExpandProduct(const Instruction& call, Builder& builder);
+LibraryResults ExpandConvolution(const Instruction& call, Builder& builder);
+LibraryResults ExpandAttention(const Instruction& call, Builder& builder);
+
+// The first array of the call's results.
+const Shape* FirstResult(const Instruction& call);
+
+// The type that a library computes in if its results have this one.
+DType WorkingType(DType result);
+
+// An operation on these operands with a result of `type`; null if their shapes do not fit.
+template <typename T>
+Instruction* AddIfFits(Builder& builder, Opcode opcode,
+                       std::initializer_list<Instruction*> operands, const T& attributes,
+                       DType type, std::string_view name = {}) {
+  std::vector<const Shape*> shapes;
+  for (const Instruction* operand : operands) shapes.push_back(operand->shape());
+  const auto shape = InferShape(builder.context(), {opcode, shapes, &attributes, {}, nullptr});
+  if (!shape) return nullptr;
+  return builder.Add(opcode, std::span<Instruction* const>(operands.begin(), operands.size()),
+                     attributes, builder.context().WithDType(*shape, type), {}, name);
+}
+
+// `factor` times every element; x itself if the factor is 1.
+Instruction* Scaled(Builder& builder, Instruction* x, double factor);
+
+Instruction* Relu(Builder& builder, Instruction* x);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_TRANSFORMS_EXPAND_LIBRARY_CALLS_H_
