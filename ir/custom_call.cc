@@ -22,6 +22,19 @@ bool IsIndexHint(std::string_view target) {
   return target == "AssumeGatherIndicesInBound" || target == "GatherScatterIndicesBitpacked";
 }
 
+const Shape* WorkspaceOf(const Instruction& call) {
+  if (call.opcode() != Opcode::kCustomCall || !call.shape()->IsTuple() ||
+      call.shape()->elements().size() < 2) {
+    return nullptr;
+  }
+  const Shape* last = call.shape()->elements().back();
+  const std::string_view target = call.attributes<CustomCallAttributes>().target;
+  const bool is_bytes = last->IsArray() && last->rank() == 1 &&
+                        (last->dtype() == DType::kU8 || last->dtype() == DType::kS8);
+  return is_bytes && (target.starts_with("__cublas$") || target.starts_with("__cudnn$")) ? last
+                                                                                         : nullptr;
+}
+
 bool IsIdentityCall(const Instruction& x) {
   if (x.opcode() != Opcode::kCustomCall) return false;
   std::string_view target = x.attributes<CustomCallAttributes>().target;

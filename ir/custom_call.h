@@ -48,6 +48,10 @@ inline constexpr std::string_view kAllocateBufferTarget = "AllocateBuffer";
 // array that were copied to fast memory one by one.
 inline constexpr std::string_view kConcatBitcastTarget = "ConcatBitcast";
 
+// Bytes that cuBLAS or cuDNN may use while it works and that nobody reads, as XLA's compiler for
+// GPUs gives them to a call: the last of its results. Null: it has none.
+const Shape* WorkspaceOf(const Instruction& call);
+
 // One of all these but the last three: on a device the result has its operand's bytes.
 bool IsIdentityCall(const Instruction& x);
 

@@ -15,6 +15,7 @@
 #include "core/cost/memory/values_in_order.h"
 #include "core/cost/op_cost.h"
 #include "ir/computation.h"
+#include "ir/custom_call.h"
 #include "ir/op_traits.h"
 
 namespace gshard {
@@ -93,7 +94,8 @@ double WrittenBytes(const Instruction* x) {
     for (int64_t i = 0; i < inputs; ++i) bytes += BytesOf(x->operand(inputs + 1 + i)->shape());
     return bytes;
   }
-  return BytesOf(x->shape());
+  const Shape* workspace = WorkspaceOf(*x);
+  return BytesOf(x->shape()) - (workspace == nullptr ? 0 : BytesOf(workspace));
 }
 
 std::vector<double> ParameterShares(const Computation& body);
