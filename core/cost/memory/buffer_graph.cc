@@ -358,6 +358,24 @@ class GraphBuilder {
 
   // --- edges
 
+  // What must be done before `node` though it reads nothing of it: memory need not wait for it.
+  void AwaitAll(uint32_t node) {
+    while (!awaited_.empty()) {
+      const Instruction* value = awaited_.back();
+      awaited_.pop_back();
+      PlaceOf& place = Place(value);
+      if (place.stamp == node) continue;
+      place.stamp = node;
+      if (!IsFused(value)) {
+        graph_.predecessors.Append(place.node);
+        continue;
+      }
+      awaited_.insert(awaited_.end(), value->operands().begin(), value->operands().end());
+      awaited_.insert(awaited_.end(), value->control_predecessors().begin(),
+                      value->control_predecessors().end());
+    }
+  }
+
   void AddReads(const Instruction* x) {
     uint32_t node = Place(x).node;
     std::vector<const Instruction*>& pending = pending_;
@@ -365,7 +383,11 @@ class GraphBuilder {
       pending.insert(pending.end(), operands.begin(), operands.end());
     };
     push(x->operands());
-    push(x->control_predecessors());
+    std::vector<const Instruction*>& awaited = awaited_;
+    const auto wait = [&](std::span<Instruction* const> predecessors) {
+      awaited.insert(awaited.end(), predecessors.begin(), predecessors.end());
+    };
+    wait(x->control_predecessors());
     std::vector<uint32_t>& reads = reads_;
     reads.clear();
     while (!pending.empty()) {
@@ -376,7 +398,7 @@ class GraphBuilder {
       place.stamp = node;
       if (IsFused(value)) {
         push(value->operands());
-        push(value->control_predecessors());
+        wait(value->control_predecessors());
         continue;
       }
       graph_.predecessors.Append(place.node);
@@ -391,6 +413,7 @@ class GraphBuilder {
       std::span<const uint32_t> leaves = LeavesOf(x);
       reads.insert(reads.end(), leaves.begin(), leaves.end());
     }
+    AwaitAll(node);
     std::sort(reads.begin(), reads.end());
     reads.erase(std::unique(reads.begin(), reads.end()), reads.end());
     for (uint32_t buffer : reads) graph_.reads.Append(buffer);
@@ -614,7 +637,9 @@ class GraphBuilder {
       if (operand != nullptr && !IsFused(operand)) offer(LeavesOf(operand)[0]);
       return;
     }
-    if (options_.fusion.for_tpu && x->opcode() == Opcode::kAllReduce) {
+    // XLA's compiler for GPUs writes starts.
+    if (options_.fusion.for_tpu ? x->opcode() == Opcode::kAllReduce
+                                : x->opcode() == Opcode::kAllReduceStart && options_.is_scheduled) {
       const Instruction* operand = x->operand(leaf);
       if (!IsFused(operand)) offer(LeavesOf(operand)[0]);
       return;
@@ -659,7 +684,7 @@ class GraphBuilder {
   uint32_t first_id_ = UINT32_MAX, last_id_ = 0;
   std::vector<PlaceOf> places_;  // by instruction id
   std::vector<uint32_t> leaves_;
-  std::vector<const Instruction*> pending_;  // of AddReads, as the next
+  std::vector<const Instruction*> pending_, awaited_;  // of AddReads, as the next
   std::vector<uint32_t> reads_;
   std::set<std::pair<uint32_t, uint32_t>> homes_;  // of conditionals: node, operand's buffer
   BufferGraph graph_;
