@@ -13,6 +13,7 @@
 #include "ir/call_config.h"
 #include "ir/custom_call.h"
 #include "ir/dimwise_call.h"
+#include "ir/linalg_call.h"
 #include "ir/metadata.h"
 
 namespace gshard {
@@ -303,6 +304,9 @@ void RecogniseEstimated(const Instruction& call, double flops, Known& known) {
   known.product = work;
 }
 
+// A mean, a variance, scale and bias, an element; the gradients do about as much.
+constexpr double kNormFlops = 8;
+
 Known Recognise(const Instruction& call) {
   const std::string_view target = call.attributes<CustomCallAttributes>().target;
   Known known;
@@ -316,6 +320,8 @@ Known Recognise(const Instruction& call) {
     known.is_attention = known.product.has_value();
   } else if (target.starts_with("__cudnn$conv")) {
     known.product = Convolution(call);
+  } else if (target == "__cudnn$norm" && call.operand_count() > 0) {
+    known.flops = kNormFlops * Elements(FirstArray(call.operand(0)->shape()));
   } else if (IsFactorisation(target)) {
     known.flops = Factorisation(call, target);
   } else if (target == kPythonPartitionedTarget) {
@@ -368,6 +374,9 @@ bool HasUnknownWork(const Instruction& call) {
       IsCustomCallTo(call, kConcatBitcastTarget) || IsDimwiseCall(call) || IsSort(call)) {
     return false;
   }
+  // A few integers.
+  const std::string_view target = call.attributes<CustomCallAttributes>().target;
+  if (LinalgRoutine(target) == "lu_pivots_to_permutation") return false;
   const Known known = Recognise(call);
   return known.flops == 0 && !known.bytes && !known.is_attention;
 }
