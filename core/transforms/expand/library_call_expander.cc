@@ -32,6 +32,23 @@ Instruction* Relu(Builder& builder, Instruction* x) {
   return builder.Maximum(x, builder.Zero(x->shape()->bare()));
 }
 
+Instruction* LargestMagnitude(Builder& builder, Instruction* x) {
+  const DType type = x->shape()->dtype();
+  std::vector<int64_t> all;
+  for (int64_t d = 0; d < x->shape()->rank(); ++d) all.push_back(d);
+  return builder.Reduce(builder.Add(Opcode::kAbs, {x}), builder.Scalar(type, 0), all,
+                        builder.BinaryComputation(Opcode::kMaximum, type));
+}
+
+Instruction* Saturated(Builder& builder, Instruction* x, DType type) {
+  constexpr double kLargestF8E4M3FN = 448, kLargestF8E5M2 = 57344;
+  const double largest = type == DType::kF8E5M2 ? kLargestF8E5M2 : kLargestF8E4M3FN;
+  const auto bound = [&](double limit) {
+    return builder.BroadcastScalar(builder.Scalar(x->shape()->dtype(), limit), x->shape()->dims());
+  };
+  return builder.Clamp(bound(-largest), x, bound(largest));
+}
+
 namespace {
 
 LibraryResults ExpandTriangularSolve(const Instruction& call, Builder& builder) {
@@ -73,6 +90,7 @@ LibraryResults ExpandCall(const Instruction& call, Builder& builder) {
   if (target == "__cublas$triangularSolve") return ExpandTriangularSolve(call, builder);
   if (target.starts_with("__cublas$")) return ExpandProduct(call, builder);
   if (target.starts_with("__cudnn$conv")) return ExpandConvolution(call, builder);
+  if (target == "__cudnn$norm") return ExpandNorm(call, builder);
   if (target.starts_with("__cudnn$fmha")) return ExpandAttention(call, builder);
   return std::nullopt;
 }

@@ -21,6 +21,7 @@ using LibraryResults = std::optional<std::vector<Instruction*>>;
 LibraryResults ExpandProduct(const Instruction& call, Builder& builder);
 LibraryResults ExpandConvolution(const Instruction& call, Builder& builder);
 LibraryResults ExpandAttention(const Instruction& call, Builder& builder);
+LibraryResults ExpandNorm(const Instruction& call, Builder& builder);
 
 // The first array of the call's results.
 const Shape* FirstResult(const Instruction& call);
@@ -45,6 +46,12 @@ Instruction* AddIfFits(Builder& builder, Opcode opcode,
 Instruction* Scaled(Builder& builder, Instruction* x, double factor);
 
 Instruction* Relu(Builder& builder, Instruction* x);
+
+// The largest magnitude in x.
+Instruction* LargestMagnitude(Builder& builder, Instruction* x);
+
+// Within the range of `type`, an f8: libraries saturate where a convert gives NaN or infinity.
+Instruction* Saturated(Builder& builder, Instruction* x, DType type);
 
 }  // namespace gshard
 

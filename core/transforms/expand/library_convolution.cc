@@ -1,5 +1,6 @@
 // Convolutions of cuDNN and their gradients. The window is always the forward convolution's.
 #include <algorithm>
+#include <map>
 #include <string>
 
 #include "core/transforms/expand/library_calls.h"
@@ -11,6 +12,9 @@ namespace {
 
 // Elements that a window spans, gaps included.
 int64_t Span(const WindowDim& w) { return (w.size - 1) * w.window_dilation + 1; }
+
+// A convolution and what is done with its elements, node by node.
+constexpr std::string_view kGraphTarget = "__cudnn$convForwardGraph";
 
 class ConvolutionExpansion {
  public:
@@ -24,14 +28,15 @@ class ConvolutionExpansion {
     const Shape* shape = FirstResult(call_);
     if (!shape->IsArray() || call_.operand_count() < 2 || !ReadDims(shape)) return std::nullopt;
     type_ = WorkingType(shape->dtype());
-    Instruction* value =
-        target_ == "__cudnn$convBackwardInput"    ? InputGradient(shape)
-        : target_ == "__cudnn$convBackwardFilter" ? KernelGradient(shape)
-        : target_ == "__cudnn$convForward" || target_ == "__cudnn$convBiasActivationForward"
-            ? Convolve(call_.operand(0), call_.operand(1), forward_)
-            : nullptr;
+    Instruction* value = target_ == "__cudnn$convBackwardInput"    ? InputGradient(shape)
+                         : target_ == "__cudnn$convBackwardFilter" ? KernelGradient(shape)
+                         : target_ == "__cudnn$convForward" || target_ == kGraphTarget ||
+                                 target_ == "__cudnn$convBiasActivationForward"
+                             ? Convolve(call_.operand(0), call_.operand(1), forward_)
+                             : nullptr;
     if (value == nullptr) return std::nullopt;
     value = Scaled(builder_, value, ConfigNumber(config_, "conv_result_scale").value_or(1));
+    if (target_ == kGraphTarget) return Graph(value, shape->dtype());
     if (target_ == "__cudnn$convBiasActivationForward") value = Finished(value);
     if (value == nullptr) return std::nullopt;
     return std::vector{value};
@@ -212,6 +217,61 @@ class ConvolutionExpansion {
     Instruction* above =
         builder_.Compare(ComparisonDirection::kGt, x, builder_.Zero(x->shape()->bare()));
     return builder_.Select(above, x, below);
+  }
+
+  // "7:[f32]conv();9:[f32]scale(7);12:[f8e4m3fn]relu(9);15:[f32]amax(9);": each node has the value
+  // of another and, if it is binary, the call's next operand. The last one that keeps the elements
+  // is the first result, largest magnitudes are the others.
+  LibraryResults Graph(Instruction* value, DType type) const {
+    std::map<std::string_view, Instruction*> nodes;
+    std::vector<Instruction*> results = {value};
+    std::string_view rest = ConfigValue(config_, "serialized_graph");
+    rest = rest.substr(0, rest.find('"'));
+    int64_t next = 2;
+    for (size_t end = rest.find(';'); end != rest.npos; end = rest.find(';')) {
+      const std::string_view node = rest.substr(0, end);
+      rest.remove_prefix(end + 1);
+      const size_t colon = node.find(":["), type_end = node.find(']'), open = node.find('(');
+      if (colon == node.npos || type_end == node.npos || open == node.npos || open < type_end ||
+          !node.ends_with(')')) {
+        return std::nullopt;
+      }
+      const std::string_view name = node.substr(type_end + 1, open - type_end - 1);
+      const auto source = nodes.find(node.substr(open + 1, node.size() - open - 2));
+      if (name != "conv" && source == nodes.end()) return std::nullopt;
+      Instruction* made = name == "conv" ? value : Node(name, source->second, next);
+      if (made == nullptr) return std::nullopt;
+      nodes[node.substr(0, colon)] = made;
+      if (name == "amax") {
+        results.push_back(made);
+      } else {
+        results[0] = made;
+      }
+    }
+    if (next != call_.operand_count()) return std::nullopt;
+    if (IsFloat(type) && DTypeBits(type) == 8) {
+      results[0] = Saturated(builder_, results[0], type);
+    }
+    return results;
+  }
+
+  // Null: no such node is known, or its operand does not fit.
+  Instruction* Node(std::string_view name, Instruction* x, int64_t& next) const {
+    if (name == "relu") return Relu(builder_, x);
+    if (name == "amax") return LargestMagnitude(builder_, x);
+    if ((name != "scale" && name != "invscale" && name != "add") || next >= call_.operand_count()) {
+      return nullptr;
+    }
+    Instruction* other = call_.operand(next++);
+    const Dims dims = x->shape()->dims();
+    if (!other->shape()->IsArray()) return nullptr;
+    other = builder_.Convert(other, type_);
+    if (other->shape()->IsScalar()) other = builder_.BroadcastScalar(other, dims);
+    if (!std::ranges::equal(other->shape()->dims(), dims)) return nullptr;
+    return builder_.Binary(name == "scale"      ? Opcode::kMultiply
+                           : name == "invscale" ? Opcode::kDivide
+                                                : Opcode::kAdd,
+                           x, other);
   }
 
   const Instruction& call_;

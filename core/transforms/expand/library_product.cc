@@ -20,8 +20,6 @@ Instruction* Gelu(Builder& builder, Instruction* x) {
   return builder.Multiply(Scaled(builder, x, 0.5), builder.Add(one, tanh));
 }
 
-constexpr double kLargestF8E4M3FN = 448, kLargestF8E5M2 = 57344;
-
 class ProductExpansion {
  public:
   ProductExpansion(const Instruction& call, Builder& builder)
@@ -75,20 +73,10 @@ class ProductExpansion {
   std::vector<Instruction*> Results(Instruction* value, Instruction* scale, DType type) const {
     Instruction* active = Activated(value);
     std::vector<Instruction*> results = {active};
-    if (scale != nullptr) {
-      const double largest = type == DType::kF8E5M2 ? kLargestF8E5M2 : kLargestF8E4M3FN;
-      const auto bound = [&](double limit) {
-        return builder_.BroadcastScalar(builder_.Scalar(type_, limit), active->shape()->dims());
-      };
-      results[0] = builder_.Clamp(bound(-largest), Times(active, scale), bound(largest));
-    }
+    if (scale != nullptr) results[0] = Saturated(builder_, Times(active, scale), type);
     if (Has("AUX")) results.push_back(value);
     if (ConfigWord(config_, "damax_output") == "true") {
-      std::vector<int64_t> all;
-      for (int64_t d = 0; d < active->shape()->rank(); ++d) all.push_back(d);
-      results.push_back(builder_.Reduce(builder_.Add(Opcode::kAbs, {active}),
-                                        builder_.Scalar(type_, 0), all,
-                                        builder_.BinaryComputation(Opcode::kMaximum, type_)));
+      results.push_back(LargestMagnitude(builder_, active));
     }
     return results;
   }

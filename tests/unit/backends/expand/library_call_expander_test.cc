@@ -122,6 +122,66 @@ TEST_CASE("cuDNN's convolution is scaled before bias, side input and activation"
   CHECK(activated("kElu")[1] == Approx(std::expm1(-3.0)));
 }
 
+TEST_CASE("cuDNN's graph of a convolution is computed node by node", "[cpu]") {
+  // 3 x, times 2, relu: 12, 0; over 4 and saturated: 3, 0; the largest before that: 12.
+  const auto results = Results(
+      "x = f32[1,2,1] parameter(0)\nw = f32[1,1,1] constant({{{3}}})\na = f32[] constant(2)\n"
+      "b = f32[] constant(4)\nc = (f8e4m3fn[1,2,1], f32[], u8[0]) custom-call(x, w, a, b), "
+      "window={size=1}, dim_labels=b0f_o0i->b0f, custom_call_target=\"__cudnn$convForwardGraph\", "
+      "backend_config={\"cudnn_conv_backend_config\":{\"conv_result_scale\":1,"
+      "\"serialized_graph\":\"7:[f32]conv();9:[f32]scale(7);11:[f32]relu(9);"
+      "12:[f8e4m3fn]invscale(11);15:[f32]amax(11);\"}}\n"
+      "y = f8e4m3fn[1,2,1] get-tuple-element(c), index=0\nz = f32[1,2,1] convert(y)\n"
+      "m = f32[] get-tuple-element(c), index=1\nROOT r = (f32[1,2,1], f32[]) tuple(z, m)\n",
+      {F32({1, 2, 1}, {2, -4})}, 2);
+  CHECK(results[0] == Floats{3, 0});
+  CHECK(results[1] == Floats{12});
+}
+
+// Each element moved up and down a little, against its gradient.
+TEST_CASE("cuDNN's normalisation has the gradients of what it computes", "[cpu]") {
+  const std::string given =
+      "x = f32[2,3,1,1] parameter(0)\ns = f32[1,3,1,1] parameter(1)\nb = f32[1,3,1,1] "
+      "parameter(2)\nw = f32[2,3,1,1] parameter(3)\nzero = f32[] constant(0)\n"
+      "c = (f32[2,3,1,1], f32[2,1,1,1], f32[2,1,1,1], u8[4]) custom-call(x, s, b), "
+      "custom_call_target=\"__cudnn$norm\", backend_config={\"cudnn_norm_backend_config\":"
+      "{\"epsilon\":0.5,\"kind\":\"LAYER_FWD_TRAIN\"}}\n"
+      "y = f32[2,3,1,1] get-tuple-element(c), index=0\nm = f32[2,1,1,1] get-tuple-element(c), "
+      "index=1\nf = f32[2,1,1,1] get-tuple-element(c), index=2\n";
+  const std::string loss = given +
+                           "t = f32[2,3,1,1] multiply(y, w)\n"
+                           "ROOT r = f32[] reduce(t, zero), dimensions={0,1,2,3}, to_apply=add\n";
+  const std::string backward =
+      given +
+      "g = (f32[2,3,1,1], f32[1,3,1,1], f32[1,3,1,1], u8[4]) custom-call(x, s, w, m, f), "
+      "custom_call_target=\"__cudnn$norm\", backend_config={\"cudnn_norm_backend_config\":"
+      "{\"epsilon\":0,\"kind\":\"LAYER_BWD\"}}\n"
+      "dx = f32[2,3,1,1] get-tuple-element(g), index=0\nds = f32[1,3,1,1] get-tuple-element(g), "
+      "index=1\ndb = f32[1,3,1,1] get-tuple-element(g), index=2\n"
+      "ROOT r = (f32[2,3,1,1], f32[1,3,1,1], f32[1,3,1,1]) tuple(dx, ds, db)\n";
+  std::vector<Floats> values = {{1, -2, 0, 3, 5, 4}, {2, 1, -1}, {0, 1, 2}, {1, 2, -1, 0, 3, 1}};
+  const auto inputs = [&] {
+    return std::vector<TestInput>{F32({2, 3, 1, 1}, values[0]), F32({1, 3, 1, 1}, values[1]),
+                                  F32({1, 3, 1, 1}, values[2]), F32({2, 3, 1, 1}, values[3])};
+  };
+  CHECK(Results(given + "ROOT r = (f32[2,1,1,1], f32[2,1,1,1]) tuple(m, f)\n", inputs(), 2)[0][1] ==
+        Approx(4));
+  const std::vector<Floats> gradients = Results(backward, inputs(), 3);
+  for (size_t i = 0; i < 3; ++i) {
+    INFO("operand " << i);
+    for (size_t j = 0; j < values[i].size(); ++j) {
+      const float at = values[i][j];
+      constexpr float kStep = 1e-2F;
+      values[i][j] = at + kStep;
+      const float above = Results(loss, inputs(), 1)[0][0];
+      values[i][j] = at - kStep;
+      const float below = Results(loss, inputs(), 1)[0][0];
+      values[i][j] = at;
+      CHECK((above - below) / (2 * kStep) == Approx(gradients[i][j]).epsilon(0.01).margin(0.002));
+    }
+  }
+}
+
 std::string Gemm(const std::string& shape, const std::string& operands, const std::string& target,
                  const std::string& options) {
   return fmt::format(
