@@ -130,10 +130,27 @@ bool IsLibraryCall(const Instruction& x) {
          target == "__gpu$TopK";
 }
 
+// cuDNN's own gradient of an input, inside of a fusion for it: the kernel is turned around, though
+// the window does not say so.
+bool IsLibraryGradient(const Instruction& x) {
+  return x.opcode() == Opcode::kConvolution &&
+         x.attributes<ConvolutionAttributes>().convolution_kind == "dgrad";
+}
+
+Instruction* PlainGradient(const Instruction& x, Builder& builder) {
+  ConvolutionAttributes plain = x.attributes<ConvolutionAttributes>();
+  std::vector<WindowDim> window(plain.window.begin(), plain.window.end());
+  for (WindowDim& dim : window) dim.reversal = !dim.reversal;
+  plain.window = builder.module().arena().Copy(std::span<const WindowDim>(window));
+  plain.convolution_kind = {};
+  return builder.Add(Opcode::kConvolution, x.operands(), plain, x.shape(), {}, x.name());
+}
+
 bool HasLibraryCalls(const Module& module) {
   return std::ranges::any_of(module.computations(), [](const Computation* computation) {
-    return std::ranges::any_of(computation->instructions(),
-                               [](const Instruction* x) { return IsLibraryCall(*x); });
+    return std::ranges::any_of(computation->instructions(), [](const Instruction* x) {
+      return IsLibraryCall(*x) || IsLibraryGradient(*x);
+    });
   });
 }
 
@@ -146,7 +163,9 @@ bool ExpandCallsIn(Module& module, Computation* computation) {
   for (Instruction* x : old) {
     rewriter.RedirectOperands(x);
     rewriter.builder().set_origin(x);
-    Instruction* by = IsLibraryCall(*x) ? StandIn(*x, rewriter.builder()) : nullptr;
+    Instruction* by = IsLibraryCall(*x)       ? StandIn(*x, rewriter.builder())
+                      : IsLibraryGradient(*x) ? PlainGradient(*x, rewriter.builder())
+                                              : nullptr;
     if (by == nullptr) {
       rewriter.Keep(x);
     } else {
