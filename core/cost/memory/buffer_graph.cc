@@ -637,9 +637,10 @@ class GraphBuilder {
       if (operand != nullptr && !IsFused(operand)) offer(LeavesOf(operand)[0]);
       return;
     }
-    // XLA's compiler for GPUs writes starts.
-    if (options_.fusion.for_tpu ? x->opcode() == Opcode::kAllReduce
-                                : x->opcode() == Opcode::kAllReduceStart && options_.is_scheduled) {
+    // A GPU's compiler copies several operands into one array, which the model does not have: it
+    // counts each of their sums.
+    if ((x->opcode() == Opcode::kAllReduce || x->opcode() == Opcode::kAllReduceStart) &&
+        (options_.fusion.for_tpu || x->operand_count() == 1)) {
       const Instruction* operand = x->operand(leaf);
       if (!IsFused(operand)) offer(LeavesOf(operand)[0]);
       return;
