@@ -18,6 +18,7 @@
 #include "core/spmd/expansion.h"
 #include "core/spmd/per_device_module.h"
 #include "ir/attribute_names.h"
+#include "ir/compiled_text.h"
 #include "ir/dims.h"
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
@@ -168,11 +169,13 @@ Expected<Partitioning> ChoosePartitioning(const Module& module, bool partitioned
   if (options.unpartitioned && (partitioned || !HasManualRegions(module))) {
     return Partitioning::kNone;
   }
-  if (partitioned && has_given) return Partitioning::kGiven;
+  // The compiled text of one device has nothing that a partitioner left.
+  const bool is_compiled = grid.partitions == 1 && IsCompiled(module);
+  if (has_given && (partitioned || is_compiled)) return Partitioning::kGiven;
   if (has_given) {
     return Fail(MakeError("E-RUN-VERIFY",
-                          "--reference goes with a program that is partitioned, and this one is "
-                          "not: --verify alone compares it with itself"));
+                          "--reference goes with a program that is partitioned or compiled, and "
+                          "this one is neither: --verify alone compares it with itself"));
   }
   if (!partitioned && grid.partitions > 1) return Partitioning::kModule;
   if (options.verify && grid.device_count() > 1) {

@@ -156,10 +156,10 @@ void RunCommand::AddFlags(CommandLine& command) {
                     "Compare with the unpartitioned graph, instruction by instruction; exit 3 if "
                     "the outputs differ. --verify=outputs: only those (default: no comparison)",
                     {"instructions", "outputs"});
-  command.Add(
-      "--reference", flags.reference,
-      "Verify IN, a partitioned program, against this graph that it was made of (default: none)",
-      {.type = "FILE"});
+  command.Add("--reference", flags.reference,
+              "Verify IN, a partitioned or compiled program, against this graph that it was made "
+              "of (default: none)",
+              {.type = "FILE"});
   command.Add(
       "--output-shardings", options.output_shardings,
       "How the results of IN, a partitioned program, are spread, where its text does not say: "
