@@ -1,5 +1,7 @@
 #include "ir/custom_call.h"
 
+#include <algorithm>
+
 #include "ir/attributes.h"
 
 namespace gshard {
@@ -22,6 +24,18 @@ bool IsIndexHint(std::string_view target) {
   return target == "AssumeGatherIndicesInBound" || target == "GatherScatterIndicesBitpacked";
 }
 
+bool IsRadixSortCall(const Instruction& x) {
+  if (!IsCustomCallTo(x, "xla.gpu.ext.cub_sort_keys") &&
+      !IsCustomCallTo(x, "xla.gpu.ext.cub_sort_pairs")) {
+    return false;
+  }
+  return x.operand_count() > 0 &&
+         std::ranges::all_of(x.operands(), [&](const Instruction* operand) {
+           return operand->shape()->IsArray() && operand->shape()->rank() > 0 &&
+                  std::ranges::equal(operand->shape()->dims(), x.operand(0)->shape()->dims());
+         });
+}
+
 const Shape* WorkspaceOf(const Instruction& call) {
   if (call.opcode() != Opcode::kCustomCall || !call.shape()->IsTuple() ||
       call.shape()->elements().size() < 2) {
@@ -31,8 +45,9 @@ const Shape* WorkspaceOf(const Instruction& call) {
   const std::string_view target = call.attributes<CustomCallAttributes>().target;
   const bool is_bytes = last->IsArray() && last->rank() == 1 &&
                         (last->dtype() == DType::kU8 || last->dtype() == DType::kS8);
-  return is_bytes && (target.starts_with("__cublas$") || target.starts_with("__cudnn$")) ? last
-                                                                                         : nullptr;
+  const bool is_library = target.starts_with("__cublas$") || target.starts_with("__cudnn$") ||
+                          target.starts_with("xla.gpu.ext.cub_");
+  return is_bytes && is_library ? last : nullptr;
 }
 
 bool IsIdentityCall(const Instruction& x) {

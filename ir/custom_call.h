@@ -41,6 +41,10 @@ bool IsIndexHint(std::string_view target);
 // for TPUs keep it.
 inline constexpr std::string_view kTopKTarget = "TopK";
 
+// A sort by CUB, along the last dim, as XLA's compiler for GPUs writes it: keys and, in their
+// order, values; the call's options say whether it is `descending`.
+bool IsRadixSortCall(const Instruction& x);
+
 // An array without values yet, of XLA's compilers for accelerators: it is written part by part.
 inline constexpr std::string_view kAllocateBufferTarget = "AllocateBuffer";
 
@@ -48,11 +52,11 @@ inline constexpr std::string_view kAllocateBufferTarget = "AllocateBuffer";
 // array that were copied to fast memory one by one.
 inline constexpr std::string_view kConcatBitcastTarget = "ConcatBitcast";
 
-// Bytes that cuBLAS or cuDNN may use while it works and that nobody reads, as XLA's compiler for
-// GPUs gives them to a call: the last of its results. Null: it has none.
+// Bytes that cuBLAS, cuDNN or CUB may use while it works and that nobody reads, as XLA's compiler
+// for GPUs gives them to a call: the last of its results. Null: it has none.
 const Shape* WorkspaceOf(const Instruction& call);
 
-// One of all these but the last three: on a device the result has its operand's bytes.
+// One of the markers and hints above: on a device the result has its operand's bytes.
 bool IsIdentityCall(const Instruction& x);
 
 }  // namespace gshard

@@ -118,13 +118,21 @@ bool IsTopKCall(const Instruction& x) {
 }  // namespace
 
 bool IsSort(const Instruction& x) {
-  return x.opcode() == Opcode::kSort || x.opcode() == Opcode::kTopK || IsTopKCall(x);
+  return x.opcode() == Opcode::kSort || x.opcode() == Opcode::kTopK || IsTopKCall(x) ||
+         IsRadixSortCall(x);
 }
 
 SortWork SortWorkOf(const Instruction& sort) {
   const Shape* keys = sort.operand(0)->shape();
   SortWork work{.elements = static_cast<double>(keys->element_count())};
   auto element_bytes = [](const Instruction* x) { return DTypeBits(x->shape()->dtype()) / 8.0; };
+  if (IsRadixSortCall(sort)) {
+    work.length = static_cast<double>(keys->dim(keys->rank() - 1));
+    work.operands = static_cast<double>(sort.operand_count());
+    work.key_bytes = element_bytes(sort.operand(0));
+    for (const Instruction* operand : sort.operands()) work.element_bytes += element_bytes(operand);
+    return work;
+  }
   if (sort.opcode() != Opcode::kSort) {
     work.length = static_cast<double>(keys->dim(keys->rank() - 1));
     work.operands = 2;  // values and positions

@@ -20,7 +20,8 @@ struct SortWork {
   double element_bytes = 0;     // of an element of all operands
 };
 
-// A sort or a top-k, also as a custom call (kTopKTarget; `__gpu$TopK` of XLA for GPUs).
+// A sort or a top-k, also as a custom call (kTopKTarget; `__gpu$TopK` and CUB's of XLA for
+// GPUs).
 bool IsSort(const Instruction& x);
 SortWork SortWorkOf(const Instruction& sort);
 

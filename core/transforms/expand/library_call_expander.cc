@@ -8,6 +8,7 @@
 #include "core/transforms/rewriter.h"
 #include "ir/call_config.h"
 #include "ir/custom_call.h"
+#include "ir/linalg_call.h"
 #include "ir/traversal.h"
 
 namespace gshard {
@@ -84,9 +85,47 @@ LibraryResults ExpandTopK(const Instruction& call, Builder& builder) {
   return std::vector{builder.GetTupleElement(largest, 0), builder.GetTupleElement(largest, 1)};
 }
 
+// compare(a, b) of the keys, which come first; values, of the types that follow, are not looked at.
+Computation* Comparator(Module& module, std::span<Instruction* const> operands, bool descending) {
+  Computation* comparator = module.AddComputation("radix_order");
+  Builder builder(module, comparator);
+  std::vector<Instruction*> parameters;
+  for (const Instruction* operand : operands) {
+    const Shape* scalar = builder.context().Scalar(operand->shape()->dtype());
+    for (int side = 0; side < 2; ++side) {
+      parameters.push_back(
+          builder.Parameter(static_cast<int64_t>(parameters.size()), scalar, "element"));
+    }
+  }
+  const bool is_float = IsFloat(operands[0]->shape()->dtype());
+  const CompareAttributes order = {
+      descending ? ComparisonDirection::kGt : ComparisonDirection::kLt,
+      is_float ? ComparisonType::kTotalOrder : ComparisonType::kDefault};
+  comparator->set_root(
+      builder.Add(Opcode::kCompare, std::vector{parameters[0], parameters[1]}, order));
+  return comparator;
+}
+
+LibraryResults ExpandRadixSort(const Instruction& call, Builder& builder) {
+  const LinalgOptions options = LinalgOptionsOf(call);
+  const auto descending = options.find("descending");
+  Computation* order = Comparator(builder.module(), call.operands(),
+                                  descending != options.end() && descending->second != 0);
+  Instruction* sorted = builder.Add(Opcode::kSort, call.operands(),
+                                    SortAttributes{call.operand(0)->shape()->rank() - 1, true},
+                                    nullptr, {&order, 1}, call.name());
+  if (!sorted->shape()->IsTuple()) return std::vector{sorted};
+  std::vector<Instruction*> results;
+  for (int64_t i = 0; i < call.operand_count(); ++i) {
+    results.push_back(builder.GetTupleElement(sorted, i));
+  }
+  return results;
+}
+
 LibraryResults ExpandCall(const Instruction& call, Builder& builder) {
   const std::string_view target = call.attributes<CustomCallAttributes>().target;
   if (target == "__gpu$TopK") return ExpandTopK(call, builder);
+  if (IsRadixSortCall(call)) return ExpandRadixSort(call, builder);
   if (target == "__cublas$triangularSolve") return ExpandTriangularSolve(call, builder);
   if (target.starts_with("__cublas$")) return ExpandProduct(call, builder);
   if (target.starts_with("__cudnn$conv")) return ExpandConvolution(call, builder);
@@ -127,7 +166,7 @@ bool IsLibraryCall(const Instruction& x) {
   if (x.opcode() != Opcode::kCustomCall) return false;
   const std::string_view target = x.attributes<CustomCallAttributes>().target;
   return target.starts_with("__cublas$") || target.starts_with("__cudnn$") ||
-         target == "__gpu$TopK";
+         target == "__gpu$TopK" || IsRadixSortCall(x);
 }
 
 // cuDNN's own gradient of an input, inside of a fusion for it: the kernel is turned around, though

@@ -9,11 +9,12 @@
 
 namespace gshard {
 
-// Products of cuBLAS, convolutions and attention of cuDNN, triangular solves and top-k, as XLA's
-// compiler for GPUs writes them. What is computed in narrow floats is computed in f32 and rounded
-// once, at the end, as the libraries do. Workspaces that somebody reads are zeros. A call whose
-// configuration asks for something else (dropout, pages) stays as it is. In fusions for cuDNN a
-// convolution of kind dgrad turns its kernel around, which is written out. True if there were some.
+// Products of cuBLAS, convolutions and attention of cuDNN, sorts of CUB, triangular solves and
+// top-k, as XLA's compiler for GPUs writes them. What is computed in narrow floats is computed in
+// f32 and rounded once, at the end, as the libraries do. Workspaces that somebody reads are zeros.
+// A call whose configuration asks for something else (dropout, pages) stays as it is. In fusions
+// for cuDNN a convolution of kind dgrad turns its kernel around, which is written out. True if
+// there were some.
 bool ExpandLibraryCalls(Module& module);
 
 }  // namespace gshard
