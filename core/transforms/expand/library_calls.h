@@ -29,17 +29,22 @@ const Shape* FirstResult(const Instruction& call);
 // The type that a library computes in if its results have this one.
 DType WorkingType(DType result);
 
-// An operation on these operands with a result of `type`; null if their shapes do not fit.
+// An operation on these operands with a result of `type`; null if their shapes or types do not fit.
 template <typename T>
 Instruction* AddIfFits(Builder& builder, Opcode opcode,
                        std::initializer_list<Instruction*> operands, const T& attributes,
                        DType type, std::string_view name = {}) {
   std::vector<const Shape*> shapes;
   for (const Instruction* operand : operands) shapes.push_back(operand->shape());
-  const auto shape = InferShape(builder.context(), {opcode, shapes, &attributes, {}, nullptr});
-  if (!shape) return nullptr;
+  const OpView op = {opcode, shapes, &attributes, {}, nullptr};
+  const auto own = InferShape(builder.context(), op);
+  if (!own) return nullptr;
+  OpView typed = op;
+  typed.declared = builder.context().WithDType(*own, type);
+  const auto shape = InferShape(builder.context(), typed);
+  if (!shape || (*shape)->dtype() != type) return nullptr;
   return builder.Add(opcode, std::span<Instruction* const>(operands.begin(), operands.size()),
-                     attributes, builder.context().WithDType(*shape, type), {}, name);
+                     attributes, *shape, {}, name);
 }
 
 // `factor` times every element; x itself if the factor is 1.

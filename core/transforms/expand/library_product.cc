@@ -33,6 +33,9 @@ class ProductExpansion {
     const auto dims = ConfigDot(config_, "dot_dimension_numbers");
     if (!shape->IsArray() || call_.operand_count() < 2 || !dims) return std::nullopt;
     type_ = WorkingType(shape->dtype());
+    if (ConfigNumber(config_, "alpha_imag").value_or(0) != 0 && !IsComplex(type_)) {
+      return std::nullopt;
+    }
     Instruction* value = AddIfFits(builder_, Opcode::kDot, {call_.operand(0), call_.operand(1)},
                                    Attributes(*dims), type_, call_.name());
     if (value == nullptr) return std::nullopt;
