@@ -15,6 +15,7 @@
 #include "core/analysis/kernels/moved_values.h"
 #include "core/analysis/kernels/roles.h"
 #include "core/analysis/kernels/scaled_casts.h"
+#include "ir/dims.h"
 #include "ir/module.h"
 #include "ir/op_traits.h"
 
@@ -42,6 +43,21 @@ bool IsNarrowingCast(const Instruction* x) {
 bool IsLayoutChange(const Instruction* x) {
   return x->opcode() == Opcode::kTranspose || x->opcode() == Opcode::kConvert ||
          x->opcode() == Opcode::kCopy;
+}
+
+// A product of a vector and a matrix, or of two vectors, for each element of a batch.
+bool IsVectorProduct(const Instruction& x) {
+  if (x.opcode() != Opcode::kDot) return false;
+  const auto& dims = x.attributes<DotAttributes>();
+  const auto is_vector = [](const Shape* shape, Dims batch, Dims contracting) {
+    int64_t elements = 1;
+    for (const int64_t dim : FreeDims(shape->rank(), batch, contracting))
+      elements *= shape->dim(dim);
+    return elements == 1;
+  };
+  return !dims.lhs_batch.empty() && !dims.lhs_contracting.empty() &&
+         (is_vector(x.operand(0)->shape(), dims.lhs_batch, dims.lhs_contracting) ||
+          is_vector(x.operand(1)->shape(), dims.rhs_batch, dims.rhs_contracting));
 }
 
 }  // namespace
@@ -92,8 +108,10 @@ class FusionBuilder {
   }
 
   KernelKind KindOf(const Instruction* x) const {
-    return {model_.ComparesPositions(x) ? Role::kElementwise : KernelRoleOf(x),
-            gshard::IsAlias(x, options_.is_compiled)};
+    const Role role = model_.ComparesPositions(x)                            ? Role::kElementwise
+                      : options_.sums_vector_products && IsVectorProduct(*x) ? Role::kReduce
+                                                                             : KernelRoleOf(x);
+    return {role, gshard::IsAlias(x, options_.is_compiled)};
   }
   bool IsAlias(const Instruction* x) const { return drafts_.kind(x).is_alias; }
   Role RoleHere(const Instruction* x) const { return drafts_.kind(x).role; }

@@ -41,6 +41,9 @@ struct FusionOptions {
   bool products_have_row_statistics = false;
   // A softmax is a kernel that reads its rows whole, and does not write over them (XLA for GPUs).
   bool reads_rows_whole = false;
+  // A product of a vector and a matrix for each element of a batch is a sum in the kernel that makes
+  // its operands (XLA for GPUs).
+  bool sums_vector_products = false;
   // What is gathered from is in memory: cores of their own gather (SparseCores).
   bool gathers_from_memory = false;
   // Of a chip's work on vectors, what the compiler weighs against a byte of memory; 0: no work

@@ -551,6 +551,28 @@ TEST_CASE("SparseCores gather from memory", "[fusion]") {
   CHECK(KeptOf(body, options) == "e rows n ");
 }
 
+TEST_CASE("A product of a vector and a matrix each is a sum of its operands' kernel on GPUs",
+          "[fusion]") {
+  const auto kernels = [](const std::string& vector, const std::string& result) {
+    FusionOptions options = kGpu;
+    options.sums_vector_products = true;
+    return KernelsOf(
+        "  t = f32[64,8,16] parameter(0)\n  i = s32[4] parameter(1)\n  v = f32[4," + vector +
+            "8] parameter(2)\n"
+            "  rows = f32[4,8,16] gather(t, i), offset_dims={1,2}, collapsed_slice_dims={0}, "
+            "start_index_map={0}, index_vector_dim=1, slice_sizes={1,8,16}\n"
+            "  ROOT p = f32[4," +
+            result +
+            "16] dot(v, rows), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+            "lhs_contracting_dims={" +
+            (vector.empty() ? "1" : "2") + "}, rhs_contracting_dims={1}",
+        options);
+  };
+  CHECK(kernels("", "") == "rows+p");
+  CHECK(kernels("1,", "1,") == "rows+p");
+  CHECK(kernels("2,", "2,") == "rows, p");
+}
+
 TEST_CASE("Moments and parameters are results of one kernel", "[fusion]") {
   const char* body = R"(
   p = f32[64,64] parameter(0)
