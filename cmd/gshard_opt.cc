@@ -291,7 +291,7 @@ int RunRemat(Flags& flags) {
   fmt::print(stderr, "gshard-opt: does NOT fit: over {} by {}; {}\n",
              HumanBytes(static_cast<double>(options.limit_bytes)),
              HumanBytes(static_cast<double>(stats.peak_after - options.limit_bytes)),
-             options.memory.hides_latency
+             options.memory.fusion.for_gpu
                  ? "in the order of XLA's compiler for GPUs nothing more lowers the peak"
                  : "what is left is needed at the peak");
   return kExitCheckFailed;

@@ -249,6 +249,20 @@ Instruction* Builder::Concatenate(std::span<Instruction* const> parts, int64_t d
   return Add(Opcode::kConcatenate, parts, DimensionsAttributes{Copy({&dimension, 1})});
 }
 
+Instruction* Builder::MoveGroups(Instruction* x, int64_t from, int64_t to, int64_t groups) {
+  if (groups == 1) return x;
+  std::vector<int64_t> dims(x->shape()->dims().begin(), x->shape()->dims().end());
+  dims[static_cast<size_t>(from)] /= groups;
+  std::vector<int64_t> result = dims, split = dims, permutation;
+  result[static_cast<size_t>(to)] *= groups;
+  split.insert(split.begin() + from, groups);
+  for (int64_t d = 0; d < x->shape()->rank(); ++d) {
+    if (d == to) permutation.push_back(from);
+    permutation.push_back(d < from ? d : d + 1);
+  }
+  return Reshape(Transpose(Reshape(x, split), permutation), result);
+}
+
 Instruction* Builder::Reduce(Instruction* x, Instruction* init, std::span<const int64_t> dimensions,
                              Computation* to_apply) {
   Instruction* operands[] = {x, init};

@@ -101,6 +101,9 @@ class Builder {
                             int64_t high);  // other dims as they are
   Instruction* Concatenate(std::span<Instruction* const> parts,
                            int64_t dimension);  // the part if one
+  // Dim `from` is taken apart into `groups` pieces, which it must have, and they become the major
+  // part of dim `to`; x itself if there is one.
+  Instruction* MoveGroups(Instruction* x, int64_t from, int64_t to, int64_t groups);
   Instruction* Reduce(Instruction* x, Instruction* init, std::span<const int64_t> dimensions,
                       Computation* to_apply);
   Instruction* Tuple(std::span<Instruction* const> elements);

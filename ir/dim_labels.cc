@@ -7,6 +7,25 @@
 #include <span>
 
 namespace gshard {
+namespace {
+
+std::string Labels(char first, int64_t first_dim, char second, int64_t second_dim, Dims spatial) {
+  std::string text(spatial.size() + 2, '?');
+  text[static_cast<size_t>(first_dim)] = first;
+  text[static_cast<size_t>(second_dim)] = second;
+  for (size_t i = 0; i < spatial.size(); ++i) {
+    text[static_cast<size_t>(spatial[i])] = static_cast<char>('0' + i);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string DimLabelsOf(const ConvolutionAttributes& c) {
+  return Labels('b', c.input_batch, 'f', c.input_feature, c.input_spatial) + "_" +
+         Labels('i', c.kernel_input_feature, 'o', c.kernel_output_feature, c.kernel_spatial) +
+         "->" + Labels('b', c.output_batch, 'f', c.output_feature, c.output_spatial);
+}
 
 std::optional<WrongLabels> PlaceDimLabels(Arena& arena, ConvolutionAttributes& convolution) {
   const std::string_view labels = convolution.dim_labels;

@@ -16,6 +16,9 @@ struct WrongLabels {
   std::string message;
 };
 
+// "b01f_01io->b01f" of where the dims of each role are; dims of no role are '?'.
+std::string DimLabelsOf(const ConvolutionAttributes& convolution);
+
 // Fills in the dim of each role from convolution.dim_labels, which has the form above; the spatial
 // ones in the order of their digits. The window is not looked at.
 std::optional<WrongLabels> PlaceDimLabels(Arena& arena, ConvolutionAttributes& convolution);

@@ -383,7 +383,6 @@ MemoryOptions MemoryOptionsOf(const Chip& chip) {
   MemoryOptions options;
   options.fusion = FusionOptionsOf(chip);
   options.fast_memory_bytes = chip.fast_memory_bytes;
-  options.hides_latency = chip.compiler == Chip::Compiler::kGpu && chip.stack == Chip::Stack::kJax;
   if (options.fusion.for_tpu) {
     options.tiling = chip.overlaps_collectives ? Tiling::kTpu : Tiling::kTpuV3;
   }

@@ -242,9 +242,7 @@ FusionOptions FusionOptionsOf(const Chip& chip) {
   options.for_tpu = chip.compiler == Chip::Compiler::kTpu;
   options.fuses_row_statistics = options.for_tpu && chip.overlaps_collectives;
   options.products_have_row_statistics = chip.products_have_row_statistics;
-  options.reads_rows_whole =
-      chip.compiler == Chip::Compiler::kGpu && chip.stack == Chip::Stack::kJax;
-  options.sums_vector_products = options.reads_rows_whole;
+  options.for_gpu = chip.compiler == Chip::Compiler::kGpu && chip.stack == Chip::Stack::kJax;
   options.gathers_from_memory = options.for_tpu && chip.indexed_slice_s <= 0;
   options.vector_operations_per_byte = chip.vector_operations_per_byte;
   options.fuses_movement = true;

@@ -66,7 +66,8 @@ Expected<void> Partition(DeviceProgram& program, const DeviceProgramOptions& opt
 }
 
 Expected<void> CleanAndTell(DeviceProgram& program, const Chip& chip, CostOptions& options) {
-  if (chip.HasDenseRaggedDots() && !program.useful_flops && !IsCompiled(*program.module)) {
+  if (chip.HasDenseRaggedDots() && !program.useful_flops && !IsCompiled(*program.module) &&
+      HasRaggedDots(*program.module)) {
     // Before each row meets the matrices of all groups.
     program.useful_flops =
         TotalFlops(*program.module) * static_cast<double>(program.module->DeviceCount());

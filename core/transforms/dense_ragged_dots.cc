@@ -1,5 +1,6 @@
 #include "core/transforms/dense_ragged_dots.h"
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <string>
@@ -89,6 +90,14 @@ Instruction* Dense(Instruction* x, Rewriter& rewriter) {
 }
 
 }  // namespace
+
+bool HasRaggedDots(const Module& module) {
+  return std::ranges::any_of(module.computations(), [](const Computation* computation) {
+    return std::ranges::any_of(computation->instructions(), [](const Instruction* x) {
+      return x->opcode() == Opcode::kRaggedDot;
+    });
+  });
+}
 
 bool MakeRaggedDotsDense(Module& module) { return RewriteModule(module, Dense); }
 

@@ -15,6 +15,8 @@
 
 namespace gshard {
 
+bool HasRaggedDots(const Module& module);
+
 // Changes `module` so; true if there was anything to change. The products say how many groups they
 // have (kRaggedGroupsAttribute). Those whose batch is ragged, which are dense as they are, and
 // those with sizes for each element of a batch stay. Linear.

@@ -108,9 +108,9 @@ class FusionBuilder {
   }
 
   KernelKind KindOf(const Instruction* x) const {
-    const Role role = model_.ComparesPositions(x)                            ? Role::kElementwise
-                      : options_.sums_vector_products && IsVectorProduct(*x) ? Role::kReduce
-                                                                             : KernelRoleOf(x);
+    const Role role = model_.ComparesPositions(x)               ? Role::kElementwise
+                      : options_.for_gpu && IsVectorProduct(*x) ? Role::kReduce
+                                                                : KernelRoleOf(x);
     return {role, gshard::IsAlias(x, options_.is_compiled)};
   }
   bool IsAlias(const Instruction* x) const { return drafts_.kind(x).is_alias; }

@@ -34,16 +34,14 @@ struct FusionOptions {
   // of elementwise operations starts at counts as what its value is made of, not the values on the
   // way. Gathers and scatters are kernels of their own, which read and write memory.
   bool for_tpu = false;
+  // As XLA's compiler for GPUs. A product of a vector and a matrix for each element of a batch is a
+  // sum in the kernel that makes its operands.
+  bool for_gpu = false;
   // The largest of each row, or its sum, is computed by the kernel that has it for the row's
   // elements alone (TPU v4 and later; CopiedChains::IsRowStatistic).
   bool fuses_row_statistics = false;
   // So does a product's kernel, of the rows that it makes (TPU v6e).
   bool products_have_row_statistics = false;
-  // A softmax is a kernel that reads its rows whole, and does not write over them (XLA for GPUs).
-  bool reads_rows_whole = false;
-  // A product of a vector and a matrix for each element of a batch is a sum in the kernel that makes
-  // its operands (XLA for GPUs).
-  bool sums_vector_products = false;
   // What is gathered from is in memory: cores of their own gather (SparseCores).
   bool gathers_from_memory = false;
   // Of a chip's work on vectors, what the compiler weighs against a byte of memory; 0: no work

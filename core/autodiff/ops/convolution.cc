@@ -9,54 +9,17 @@
 #include "core/autodiff/emit.h"
 #include "core/autodiff/reverse_scope.h"
 #include "core/autodiff/window_adjoint.h"
+#include "ir/dim_labels.h"
 
 namespace gshard {
 namespace {
-
-// Dim `from` is taken apart into `groups` pieces, which become the major part of dim `to`.
-Instruction* MoveGroups(Builder& b, Instruction* x, int64_t from, int64_t to, int64_t groups) {
-  if (groups == 1) return x;
-  std::vector<int64_t> dims(x->shape()->dims().begin(), x->shape()->dims().end());
-  const int64_t rank = static_cast<int64_t>(dims.size());
-  dims[At(from)] /= groups;
-  std::vector<int64_t> result = dims;
-  result[At(to)] *= groups;
-  std::vector<int64_t> split = dims;
-  split.insert(split.begin() + from, groups);
-  std::vector<int64_t> permutation;
-  for (int64_t d = 0; d < rank; ++d) {
-    if (d == to) permutation.push_back(from);
-    permutation.push_back(d < from ? d : d + 1);
-  }
-  return b.Reshape(b.Transpose(b.Reshape(x, split), permutation), result);
-}
-
-// "b01f_01io->b01f": a letter for each dim of the three arrays.
-std::string DimLabels(const ConvolutionAttributes& dims) {
-  auto part = [](int64_t first, char first_name, int64_t second, char second_name, Dims spatial) {
-    std::string text(spatial.size() + 2, '?');
-    text[At(first)] = first_name;
-    text[At(second)] = second_name;
-    for (size_t i = 0; i < spatial.size(); ++i) {
-      text[At(spatial[i])] = static_cast<char>('0' + static_cast<char>(i));
-    }
-    return text;
-  };
-  std::string labels = part(dims.input_batch, 'b', dims.input_feature, 'f', dims.input_spatial);
-  labels += '_';
-  labels +=
-      part(dims.kernel_input_feature, 'i', dims.kernel_output_feature, 'o', dims.kernel_spatial);
-  labels += "->";
-  labels += part(dims.output_batch, 'b', dims.output_feature, 'f', dims.output_spatial);
-  return labels;
-}
 
 Instruction* MakeConvolution(Builder& b, Instruction* lhs, Instruction* rhs,
                              ConvolutionAttributes attributes, std::span<const WindowDim> window,
                              const Shape* like) {
   Arena& arena = b.module().arena();
   attributes.window = arena.Copy(window);
-  attributes.dim_labels = arena.Copy(std::string_view(DimLabels(attributes)));
+  attributes.dim_labels = arena.Copy(std::string_view(DimLabelsOf(attributes)));
   attributes.convolution_kind = {};
   attributes.sparsity_config = {};
   const DType a = lhs->shape()->dtype(), c = rhs->shape()->dtype();
@@ -78,8 +41,8 @@ void TowardsInput(Instruction* x, Instruction* c, ReverseScope& scope) {
   }
   const int64_t groups = std::max(conv.feature_group_count, conv.batch_group_count);
   // Kernel [ig, G*og] -> [og, G*ig], named by what the dims are now.
-  Instruction* kernel = MoveGroups(b, scope.Value(x->operand(1)), conv.kernel_output_feature,
-                                   conv.kernel_input_feature, groups);
+  Instruction* kernel = b.MoveGroups(scope.Value(x->operand(1)), conv.kernel_output_feature,
+                                     conv.kernel_input_feature, groups);
   ConvolutionAttributes back = conv;
   back.input_batch = conv.output_batch;
   back.input_feature = conv.output_feature;
@@ -96,7 +59,7 @@ void TowardsInput(Instruction* x, Instruction* c, ReverseScope& scope) {
   dims[At(conv.input_feature)] *= conv.batch_group_count;
   Instruction* result =
       MakeConvolution(b, c, kernel, back, window, b.context().Array(input->dtype(), dims));
-  result = MoveGroups(b, result, conv.input_feature, conv.input_batch, conv.batch_group_count);
+  result = b.MoveGroups(result, conv.input_feature, conv.input_batch, conv.batch_group_count);
   scope.Add(x->operand(0), b.Convert(result, input->dtype()));
 }
 

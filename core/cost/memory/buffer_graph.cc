@@ -649,8 +649,7 @@ class GraphBuilder {
     const auto is_input = [this](const Instruction* value) { return !IsFused(value); };
     for (const OperandLeaf& input : InPlaceInputs(x, leaf, is_input)) {
       if (IsFused(input.operand)) continue;
-      if (options_.fusion.reads_rows_whole && ReadsReductionOf(input.operand, x, is_input))
-        continue;
+      if (options_.fusion.for_gpu && ReadsReductionOf(input.operand, x, is_input)) continue;
       offer(LeavesOf(input.operand)[static_cast<size_t>(input.leaf)]);
     }
   }

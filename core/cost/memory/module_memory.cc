@@ -144,10 +144,10 @@ void ModuleMemory::FindOrder(ComputationMemory& memory) {
     memory.order = TextOrder(memory.graph);
     memory.liveness = ComputeLiveness(memory.graph, memory.order, memory.context);
   } else {
-    const bool hides_latency =
-        options_.hides_latency && !options_.counts_host &&
-        std::ranges::any_of(memory.graph.nodes,
-                            [](const Instruction* x) { return IsCollective(x->opcode()); });
+    const bool hides_latency = options_.fusion.for_gpu && !options_.counts_host &&
+                               std::ranges::any_of(memory.graph.nodes, [](const Instruction* x) {
+                                 return IsCollective(x->opcode());
+                               });
     MemorySchedule schedule = options_.fusion.for_tpu ? ScheduleForTpu(memory.graph, memory.context)
                               : hides_latency         ? ScheduleForGpu(memory.graph, memory.context)
                                               : MinimizeMemory(memory.graph, memory.context);

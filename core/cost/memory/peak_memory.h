@@ -82,11 +82,10 @@ struct MemoryOptions {
   bool by_sharding = false;
   // Its `for_tpu`, too: all-reduces write their results over operands that die there, copies from
   // the host start as soon as they can, donated memory is for results alone, and each value is one
-  // piece at one address (heap_placement.h).
+  // piece at one address (heap_placement.h). Its `for_gpu`: kernels run in the order of XLA's
+  // compiler for GPUs, and a softmax, which is a kernel of whole rows there, does not write over
+  // them.
   FusionOptions fusion;
-  // Kernels run in the order that XLA's compiler for GPUs has them, not in one that keeps the peak
-  // low.
-  bool hides_latency = false;
   // The peak of the host's memory in place of the device's.
   bool counts_host = false;
   // Attention is one kernel: its scores and masks take no memory (core/analysis/attention/).

@@ -55,21 +55,13 @@ class AttentionExpansion {
            ConfigWord(config_, "is_paged_attention") != "true";
   }
 
-  DotAttributes Attributes(const ConfiguredDot& dims) const {
-    DotAttributes attributes;
-    attributes.lhs_batch = builder_.Copy(dims.lhs_batch);
-    attributes.lhs_contracting = builder_.Copy(dims.lhs_contracting);
-    attributes.rhs_batch = builder_.Copy(dims.rhs_batch);
-    attributes.rhs_contracting = builder_.Copy(dims.rhs_contracting);
-    return attributes;
-  }
-
   // The product that a section of the configuration describes, in f32; null if it does not fit.
   Instruction* Product(Instruction* a, Instruction* b, std::string_view section,
                        std::string_view name = {}) const {
     const auto dims = ConfigDot(config_, section);
     if (!dims) return nullptr;
-    return AddIfFits(builder_, Opcode::kDot, {a, b}, Attributes(*dims), DType::kF32, name);
+    return AddIfFits(builder_, Opcode::kDot, {a, b}, DotAttributesOf(builder_, *dims), DType::kF32,
+                     name);
   }
 
   // k or v with each head as often as heads of q share it.
@@ -179,8 +171,8 @@ class AttentionExpansion {
     const int64_t heads = q->shape()->dim(dims.lhs_batch[1]);
     k_ = Repeated(call_.operand(1), heads_dim_, heads);
     v_ = Repeated(call_.operand(2), heads_dim_, heads);
-    scores_ =
-        AddIfFits(builder_, Opcode::kDot, {q, k_}, Attributes(dims), DType::kF32, call_.name());
+    scores_ = AddIfFits(builder_, Opcode::kDot, {q, k_}, DotAttributesOf(builder_, dims),
+                        DType::kF32, call_.name());
     if (scores_ == nullptr || !HasRank(scores_, 4)) return false;
     scores_ = Scaled(builder_, scores_, Scale());
     if (target_.find("Bias") != target_.npos) {

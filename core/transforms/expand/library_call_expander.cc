@@ -22,6 +22,15 @@ DType WorkingType(DType result) {
   return IsFloat(result) && DTypeBits(result) < 32 ? DType::kF32 : result;
 }
 
+DotAttributes DotAttributesOf(Builder& builder, const ConfiguredDot& dims) {
+  DotAttributes attributes;
+  attributes.lhs_batch = builder.Copy(dims.lhs_batch);
+  attributes.lhs_contracting = builder.Copy(dims.lhs_contracting);
+  attributes.rhs_batch = builder.Copy(dims.rhs_batch);
+  attributes.rhs_contracting = builder.Copy(dims.rhs_contracting);
+  return attributes;
+}
+
 Instruction* Scaled(Builder& builder, Instruction* x, double factor) {
   if (factor == 1) return x;
   const Shape* shape = x->shape();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ir/builder.h"
+#include "ir/call_config.h"
 #include "ir/shape_inference.h"
 
 namespace gshard {
@@ -46,6 +47,8 @@ Instruction* AddIfFits(Builder& builder, Opcode opcode,
   return builder.Add(opcode, std::span<Instruction* const>(operands.begin(), operands.size()),
                      attributes, *shape, {}, name);
 }
+
+DotAttributes DotAttributesOf(Builder& builder, const ConfiguredDot& dims);
 
 // `factor` times every element; x itself if the factor is 1.
 Instruction* Scaled(Builder& builder, Instruction* x, double factor);

@@ -62,26 +62,9 @@ class ConvolutionExpansion {
   }
 
   Instruction* Convolve(Instruction* x, Instruction* y, ConvolutionAttributes attributes) const {
+    attributes.dim_labels =
+        builder_.module().arena().Copy(std::string_view(DimLabelsOf(attributes)));
     return AddIfFits(builder_, Opcode::kConvolution, {x, y}, attributes, type_, call_.name());
-  }
-
-  // "b01f" of where each role stands.
-  std::string Labels(char first, int64_t first_dim, char second, int64_t second_dim,
-                     Dims spatial) const {
-    std::string text(spatial.size() + 2, ' ');
-    text[static_cast<size_t>(first_dim)] = first;
-    text[static_cast<size_t>(second_dim)] = second;
-    for (size_t i = 0; i < spatial.size(); ++i) {
-      text[static_cast<size_t>(spatial[i])] = static_cast<char>('0' + i);
-    }
-    return text;
-  }
-
-  void SetLabels(ConvolutionAttributes& a) const {
-    a.dim_labels = builder_.module().arena().Copy(std::string_view(
-        Labels('b', a.input_batch, 'f', a.input_feature, a.input_spatial) + "_" +
-        Labels('i', a.kernel_input_feature, 'o', a.kernel_output_feature, a.kernel_spatial) + "->" +
-        Labels('b', a.output_batch, 'f', a.output_feature, a.output_spatial)));
   }
 
   // The output's gradient, its elements apart by the stride, under the kernel turned around.
@@ -109,7 +92,6 @@ class ConvolutionExpansion {
       window.push_back(turned);
     }
     a.window = builder_.module().arena().Copy(std::span<const WindowDim>(window));
-    SetLabels(a);
     return Convolve(gradient, kernel, a);
   }
 
@@ -119,24 +101,8 @@ class ConvolutionExpansion {
     const int64_t groups = forward_.feature_group_count;
     a.kernel_input_feature = out;
     a.kernel_output_feature = in;
-    if (groups == 1) return kernel;
-    std::vector<int64_t> dims(kernel->shape()->dims().begin(), kernel->shape()->dims().end());
-    if (dims[static_cast<size_t>(out)] % groups != 0) return nullptr;
-    dims[static_cast<size_t>(out)] /= groups;
-    const std::vector<int64_t> swapped_dims = [&] {
-      std::vector<int64_t> swapped = dims;
-      swapped[static_cast<size_t>(in)] *= groups;
-      return swapped;
-    }();
-    // The groups stand before `out`; they go before `in`.
-    std::vector<int64_t> apart = dims, order;
-    apart.insert(apart.begin() + out, groups);
-    for (int64_t d = 0; d < static_cast<int64_t>(dims.size()); ++d) {
-      if (d == in) order.push_back(out);
-      order.push_back(d < out ? d : d + 1);
-    }
-    return builder_.Reshape(builder_.Transpose(builder_.Reshape(kernel, apart), order),
-                            swapped_dims);
+    if (kernel->shape()->dim(out) % groups != 0) return nullptr;
+    return builder_.MoveGroups(kernel, out, in, groups);
   }
 
   // The input, features for a batch, under a window of the output's gradient.
@@ -169,7 +135,6 @@ class ConvolutionExpansion {
       window.push_back(slid);
     }
     a.window = builder_.module().arena().Copy(std::span<const WindowDim>(window));
-    SetLabels(a);
     Instruction* value = Convolve(call_.operand(0), gradient, a);
     if (value == nullptr || reversed.empty()) return value;
     return builder_.Add(Opcode::kReverse, std::vector{value},

@@ -57,11 +57,7 @@ class ProductExpansion {
   bool Has(std::string_view part) const { return epilogue_.find(part) != epilogue_.npos; }
 
   DotAttributes Attributes(const ConfiguredDot& dims) const {
-    DotAttributes attributes;
-    attributes.lhs_batch = builder_.Copy(dims.lhs_batch);
-    attributes.lhs_contracting = builder_.Copy(dims.lhs_contracting);
-    attributes.rhs_batch = builder_.Copy(dims.rhs_batch);
-    attributes.rhs_contracting = builder_.Copy(dims.rhs_contracting);
+    DotAttributes attributes = DotAttributesOf(builder_, dims);
     constexpr std::string_view kPrefix = "ALG_";
     const std::string_view algorithm = ConfigWord(config_, "algorithm");
     if (algorithm.starts_with("ALG_DOT_")) {

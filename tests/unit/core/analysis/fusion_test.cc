@@ -555,7 +555,7 @@ TEST_CASE("A product of a vector and a matrix each is a sum of its operands' ker
           "[fusion]") {
   const auto kernels = [](const std::string& vector, const std::string& result) {
     FusionOptions options = kGpu;
-    options.sums_vector_products = true;
+    options.for_gpu = true;
     return KernelsOf(
         "  t = f32[64,8,16] parameter(0)\n  i = s32[4] parameter(1)\n  v = f32[4," + vector +
             "8] parameter(2)\n"
