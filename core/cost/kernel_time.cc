@@ -236,6 +236,10 @@ double KernelSeconds(const KernelWork& work, const Chip& chip) {
   return RatedSeconds(work, chip) / chip.OfStack().sustained;
 }
 
+MaskedOn MaskedOnOf(const Chip& chip) {
+  return chip.stack == Chip::Stack::kJax ? MaskedOn::kBusiest : MaskedOn::kAverage;
+}
+
 FusionOptions FusionOptionsOf(const Chip& chip) {
   FusionOptions options;
   if (chip.compiler == Chip::Compiler::kCpu) return options;
@@ -250,6 +254,7 @@ FusionOptions FusionOptionsOf(const Chip& chip) {
   options.fuses_calls = chip.stack != Chip::Stack::kPytorch;
   options.copies_into_stacks = chip.stack == Chip::Stack::kJax;
   options.casts_in_producers = chip.stack == Chip::Stack::kMegatron;
+  options.sums_in_products = chip.stack == Chip::Stack::kMegatron;
   return options;
 }
 

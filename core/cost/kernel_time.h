@@ -19,6 +19,9 @@ double MatrixRate(const MatrixWork& product, const Chip& chip);
 
 // Returns how the chip's compiler cuts a program into kernels, for time and memory alike.
 FusionOptions FusionOptionsOf(const Chip& chip);
+// Whose share of scores a mask cuts off is what attention takes, as the chip's stack gives
+// positions to devices.
+MaskedOn MaskedOnOf(const Chip& chip);
 
 }  // namespace gshard
 

@@ -596,8 +596,7 @@ StepModel::StepModel(const Module& module, const Chip& chip, const Mesh* mesh,
       collectives_(module.DeviceCount(), mesh, network),
       host_(module, users_) {
   if (options.fuse_attention && !is_compiled_) {
-    attention_.emplace(module, users_, ModuleAttention::MaskedShares::kFound,
-                       options.masked_shares);
+    attention_.emplace(module, users_, MaskedOnOf(chip), options.masked_shares);
   }
 }
 

@@ -146,17 +146,19 @@ class MaskSampler {
 }  // namespace
 
 double MaskedShare(const std::vector<const Instruction*>& operations, int64_t device_count,
-                   PositionValues& values) {
+                   MaskedOn on, PositionValues& values) {
   if (operations.empty()) return 0;
   values.AskAnew();
-  double least = MaskSampler(operations, values).Share();
-  if (!values.AskedForDevice()) return least;
-  for (int64_t i = 1; i < kDevices; ++i) {
+  const double first = MaskSampler(operations, values).Share();
+  if (!values.AskedForDevice()) return first;
+  double least = first, last = first;
+  for (int64_t i = on == MaskedOn::kAverage ? kDevices - 1 : 1; i < kDevices; ++i) {
     values.SetDevice(i * (device_count - 1) / (kDevices - 1));
-    least = std::min(least, MaskSampler(operations, values).Share());
+    last = MaskSampler(operations, values).Share();
+    least = std::min(least, last);
   }
   values.SetDevice(0);
-  return least;
+  return on == MaskedOn::kAverage ? (first + last) / 2 : least;
 }
 
 }  // namespace gshard

@@ -32,17 +32,17 @@ std::vector<std::vector<const Instruction*>> MaskingOperations(const AttentionKe
 
 }  // namespace
 
-ModuleAttention::ModuleAttention(const Module& module, const Users& users, MaskedShares shares,
-                                 KnownMaskedShares* known) {
+ModuleAttention::ModuleAttention(const Module& module, const Users& users,
+                                 std::optional<MaskedOn> masked, KnownMaskedShares* known) {
   for (const Computation* computation : module.computations()) {
     std::vector<AttentionKernel> found = FindAttention(*computation, users);
     if (!found.empty()) kernels_.emplace(computation, std::move(found));
   }
   if (kernels_.empty()) return;
   const CarriedValues carried(module);
-  if (shares == MaskedShares::kFound) {
+  if (masked) {
     KnownMaskedShares own;
-    FindMasks(carried, module.DeviceCount(), known != nullptr ? *known : own);
+    FindMasks(carried, module.DeviceCount(), *masked, known != nullptr ? *known : own);
     ShareMasks(carried);
   }
   FindSpared(module, carried);
@@ -55,18 +55,19 @@ const std::vector<AttentionKernel>& ModuleAttention::KernelsOf(
   return found == kernels_.end() ? kNone : found->second;
 }
 
-void ModuleAttention::FindMasks(const CarriedValues& carried, int64_t device_count,
+void ModuleAttention::FindMasks(const CarriedValues& carried, int64_t device_count, MaskedOn on,
                                 KnownMaskedShares& known) {
   PositionValues values(carried);
   const auto share_of = [&](const std::vector<const Instruction*>& operations) {
     PositionValues::Key key;
     key.words.push_back(static_cast<uint64_t>(device_count));
+    key.words.push_back(static_cast<uint64_t>(on));
     for (const Instruction* x : operations) {
-      if (!values.AppendKey(x, key)) return MaskedShare(operations, device_count, values);
+      if (!values.AppendKey(x, key)) return MaskedShare(operations, device_count, on, values);
     }
     std::optional<double> share = known.Find(key.words);
     if (!share) {
-      share = MaskedShare(operations, device_count, values);
+      share = MaskedShare(operations, device_count, on, values);
       known.Add(std::move(key.words), *share);
     }
     return *share;

@@ -8,12 +8,14 @@
 #define GSHARD_CORE_ANALYSIS_ATTENTION_MODULE_ATTENTION_H_
 
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "core/analysis/attention/attention_kernels.h"
 #include "core/analysis/attention/carried_values.h"
 #include "core/analysis/attention/known_masked_shares.h"
+#include "core/analysis/attention/masked_share.h"
 #include "ir/module.h"
 #include "ir/traversal.h"
 
@@ -22,12 +24,11 @@ namespace gshard {
 // A snapshot: invalid after the module changes.
 class ModuleAttention {
  public:
-  // Are the kernels' masked shares found? Half of the work; memory does not depend on them.
-  enum class MaskedShares : uint8_t { kFound, kZero };
-
-  // `users`: of the whole module. A few passes over it, and for each kernel its region. `known`:
-  // shares that other programs had, to which those of this one are added; null: of this one only.
-  ModuleAttention(const Module& module, const Users& users, MaskedShares shares,
+  // `users`: of the whole module. A few passes over it, and for each kernel its region. `masked`:
+  // whose masked shares the kernels have; null: none, which is half of the work (memory does not
+  // depend on them). `known`: shares that other programs had, to which those of this one are added;
+  // null: of this one only.
+  ModuleAttention(const Module& module, const Users& users, std::optional<MaskedOn> masked,
                   KnownMaskedShares* known = nullptr);
 
   // In text order; empty where there is none.
@@ -44,7 +45,8 @@ class ModuleAttention {
  private:
   using Kernels = std::unordered_map<const Computation*, std::vector<AttentionKernel>>;
 
-  void FindMasks(const CarriedValues& carried, int64_t device_count, KnownMaskedShares& known);
+  void FindMasks(const CarriedValues& carried, int64_t device_count, MaskedOn on,
+                 KnownMaskedShares& known);
   void ShareMasks(const CarriedValues& carried);
   void FindSpared(const Module& module, const CarriedValues& carried);
 

@@ -18,8 +18,8 @@ NeededValues::NeededValues(const Module& module, const Changes& changes) : chang
     for (const Instruction* x : computation->instructions()) {
       begin_[x->id()] = count;
       count += static_cast<size_t>(ElementsOf(x));
-      if (x->opcode() != Opcode::kWhile) continue;
-      for (const Computation* called : x->called()) loops_of_.emplace(called, x);
+      if (x->opcode() != Opcode::kWhile && x->opcode() != Opcode::kConditional) continue;
+      for (const Computation* called : x->called()) callers_of_.emplace(called, x);
     }
   }
   states_.resize(count);
@@ -77,7 +77,17 @@ void NeededValues::VisitOnce(const Instruction* x) {
     Need(x->called(0)->root(), kAll);
     return;
   }
+  if (x->opcode() == Opcode::kConditional) return Need(x->operand(0), kAll);
   for (const Computation* called : x->called()) Need(called->root(), kAll);
+}
+
+void NeededValues::NeedOfCaller(const Instruction* caller, const Computation* called,
+                                int64_t element) {
+  if (caller->opcode() == Opcode::kWhile) return Need(caller, element);
+  for (size_t branch = 0; branch < caller->called().size(); ++branch) {
+    if (caller->called()[branch] != called) continue;
+    Need(caller->operand(static_cast<int64_t>(branch) + 1), element);
+  }
 }
 
 void NeededValues::Visit(const Instruction* x, int64_t element) {
@@ -93,9 +103,12 @@ void NeededValues::Visit(const Instruction* x, int64_t element) {
     case Opcode::kWhile:
       Need(x->operand(0), element);
       return Need(x->called(1)->root(), element);
+    case Opcode::kConditional:
+      for (const Computation* branch : x->called()) Need(branch->root(), element);
+      return;
     case Opcode::kParameter: {
-      auto [from, to] = loops_of_.equal_range(x->parent());
-      for (auto it = from; it != to; ++it) Need(it->second, element);
+      auto [from, to] = callers_of_.equal_range(x->parent());
+      for (auto it = from; it != to; ++it) NeedOfCaller(it->second, x->parent(), element);
       return;
     }
     default:  // all of its operands, in VisitOnce

@@ -1,6 +1,6 @@
-// Which values of a module its results and side effects need, through loops, tuple element by
-// element, and which ones they would no longer need if some operations made operands themselves:
-// those, no compiler computes.
+// Which values of a module its results and side effects need, through loops and branches, tuple
+// element by element, and which ones they would no longer need if some operations made operands
+// themselves: those, no compiler computes.
 #ifndef GSHARD_CORE_ANALYSIS_ATTENTION_NEEDED_VALUES_H_
 #define GSHARD_CORE_ANALYSIS_ATTENTION_NEEDED_VALUES_H_
 
@@ -42,14 +42,16 @@ class NeededValues {
   void VisitPending();
   void Visit(const Instruction* x, int64_t element);
   void VisitOnce(const Instruction* x);
+  // Element `element` of what `caller`, a loop or a conditional, hands to its computation `called`.
+  void NeedOfCaller(const Instruction* caller, const Computation* called, int64_t element);
 
   const Changes& changes_;
-  std::vector<size_t> begin_;       // by instruction id
-  std::vector<State> states_;       // of elements
-  State reached_ = State::kNeeded;  // what an element is that is reached now
+  std::vector<size_t> begin_;                       // by instruction id
+  std::vector<State> states_;                       // of elements
+  State reached_ = State::kNeeded;                  // what an element is that is reached now
   std::vector<bool> is_visited_, has_also_needed_;  // by instruction id
-  std::vector<const Instruction*> left_out_;  // operands that changes leave out
-  std::unordered_multimap<const Computation*, const Instruction*> loops_of_;
+  std::vector<const Instruction*> left_out_;        // operands that changes leave out
+  std::unordered_multimap<const Computation*, const Instruction*> callers_of_;
   std::vector<std::pair<const Instruction*, int64_t>> pending_;
 };
 

@@ -11,6 +11,7 @@
 #include "core/analysis/kernels/copied_chains.h"
 #include "core/analysis/kernels/copy_costs.h"
 #include "core/analysis/kernels/eager_calls.h"
+#include "core/analysis/kernels/gradient_sums.h"
 #include "core/analysis/kernels/kernel_drafts.h"
 #include "core/analysis/kernels/moved_values.h"
 #include "core/analysis/kernels/roles.h"
@@ -206,7 +207,8 @@ class FusionBuilder {
   bool IsFree(const Instruction* x) const {
     if (options_.is_compiled) return false;
     return (!options_.copies_into_stacks && IsRowOfStack(x)) ||
-           (options_.casts_in_producers && (IsLargestMagnitude(x) || IsCastByKnownScale(x)));
+           (options_.casts_in_producers && (IsLargestMagnitude(x) || IsCastByKnownScale(x))) ||
+           (options_.sums_in_products && IsSumWithProduct(x));
   }
 
   // Do the kernels of x's users launch with x in them, where each call is one?
@@ -454,6 +456,8 @@ class FusionBuilder {
   // May the kernel compute x, an operand of one of its members?
   bool Accepts(const KernelDraft& draft, const Instruction* x, Role role) const {
     if (draft.kernel.is_free) {
+      // The sum's rows are read where they lie.
+      if (x->opcode() == Opcode::kDynamicSlice) return IsSumWithProduct(draft.kernel.root);
       return role == Role::kCheap || (role == Role::kElementwise && users_.of(x).size() == 1 &&
                                       draft.root_role != Role::kUpdate);
     }

@@ -70,6 +70,8 @@ struct FusionOptions {
   // What makes a value also makes its largest magnitude, and its 8-bit form where the scale does
   // not depend on that.
   bool casts_in_producers = false;
+  // A product adds what it makes to a sum that a loop carries (gradient_sums.h).
+  bool sums_in_products = false;
   // The text is a compiler's output: nothing but its fusions is fused.
   bool is_compiled = false;
 };
@@ -80,7 +82,7 @@ struct FusionKernel {
   std::vector<const Instruction*> copies;   // values that other kernels compute for themselves too
   int attention = -1;                       // index into FusionModel::attention(); -1: none
   // Part of what makes its operands, or left where they are (copies_into_stacks,
-  // casts_in_producers).
+  // casts_in_producers, sums_in_products).
   bool is_free = false;
 };
 

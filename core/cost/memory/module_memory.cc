@@ -51,7 +51,7 @@ ModuleMemory::ModuleMemory(const Module& module, const MemoryOptions& options)
   options_.fusion.host = &host_;
   if (options_.fuse_attention && !IsCompiled(module_)) {
     options_.fusion.attention =
-        &attention_.emplace(module_, users_, ModuleAttention::MaskedShares::kZero);
+        &attention_.emplace(module_, users_, std::nullopt);
   }
   FindCallKinds();
   for (const Computation* computation : CallPostOrder(module_)) {

@@ -58,7 +58,7 @@ ForwardProgram ForwardProgramOf(const Module& module,
 InstructionTimes::InstructionTimes(const Module& module, const Chip& chip)
     : chip_(chip),
       users_(module),
-      attention_(module, users_, ModuleAttention::MaskedShares::kFound),
+      attention_(module, users_, MaskedOnOf(chip)),
       fusion_(*module.entry(), users_, OptionsFor(chip, attention_)) {}
 
 double InstructionTimes::SecondsOf(const Instruction* x, const FusionModel& fusion) const {

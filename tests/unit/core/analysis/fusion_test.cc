@@ -130,6 +130,51 @@ ENTRY body {
   CHECK(FreeKernelsOf(loop, megatron) == "stack amax d8 ");
 }
 
+TEST_CASE("Products add what they make to sums over micro-batches", "[fusion]") {
+  FusionOptions megatron = kGpu;
+  megatron.sums_in_products = true;
+  const char* loop = R"(
+HloModule m
+layer {
+  q = (s32[], bf16[8,64,64]) parameter(0)
+  i = s32[] get-tuple-element(q), index=0
+  stack = bf16[8,64,64] get-tuple-element(q), index=1
+  one = bf16[] constant(1)
+  dy = bf16[4,64] broadcast(one), dimensions={}
+  g = bf16[64,64] dot(dy, dy), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  row = bf16[1,64,64] reshape(g)
+  zero = s32[] constant(0)
+  rows = bf16[8,64,64] dynamic-update-slice(stack, row, i, zero, zero)
+  ROOT t = (s32[], bf16[8,64,64]) tuple(i, rows)
+}
+more { q = (s32[], bf16[8,64,64]) parameter(0) ROOT no = pred[] constant(false) }
+ENTRY body {
+  p = (s32[], f32[8,64,64], f32[8,64,64], bf16[8,64,64]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  sum = f32[8,64,64] get-tuple-element(p), index=1
+  sums = f32[8,64,64] get-tuple-element(p), index=2
+  empty = bf16[8,64,64] get-tuple-element(p), index=3
+  x = bf16[4,64] parameter(1)
+  w = bf16[64,64] dot(x, x), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  wide = f32[64,64] convert(w)
+  zero = s32[] constant(0)
+  old = f32[1,64,64] dynamic-slice(sum, i, zero, zero), dynamic_slice_sizes={1,64,64}
+  flat = f32[64,64] reshape(old)
+  more_of_w = f32[64,64] add(flat, wide)
+  back = f32[1,64,64] reshape(more_of_w)
+  written = f32[8,64,64] dynamic-update-slice(sum, back, i, zero, zero)
+  init = (s32[], bf16[8,64,64]) tuple(i, empty)
+  layers = (s32[], bf16[8,64,64]) while(init), condition=more, body=layer
+  made = bf16[8,64,64] get-tuple-element(layers), index=1
+  wider = f32[8,64,64] convert(made)
+  added = f32[8,64,64] add(sums, wider)
+  doubled = f32[8,64,64] add(sums, sums)
+  ROOT r = (f32[8,64,64], f32[8,64,64], f32[8,64,64]) tuple(written, added, doubled)
+})";
+  CHECK(FreeKernelsOf(loop, kGpu).empty());
+  CHECK(FreeKernelsOf(loop, megatron) == "more_of_w written added ");
+}
+
 TEST_CASE("Elementwise chains and what moves data run in their consumer", "[fusion]") {
   CHECK(KernelsOf(R"(
   x = f32[64,64] parameter(0)
@@ -279,7 +324,7 @@ ENTRY e {
   CHECK_FALSE(kernels[0].is_backward);
   CHECK(kernels[0].recomputed_flops == 0);
   CHECK(kernels[0].members.back()->name() == "o");
-  const ModuleAttention attention(*module, users, ModuleAttention::MaskedShares::kFound);
+  const ModuleAttention attention(*module, users, MaskedOn::kBusiest);
   FusionOptions options = kGpu;
   options.attention = &attention;
   FusionModel model(*module->entry(), users, options);
@@ -331,7 +376,7 @@ ENTRY e {
   CHECK_FALSE(kernels[0].is_backward);
   CHECK(kernels[1].is_backward);
   CHECK(kernels[1].recomputed_flops == 2.0 * 2 * 4 * 64 * 64 * 16);
-  const ModuleAttention attention(*module, users, ModuleAttention::MaskedShares::kFound);
+  const ModuleAttention attention(*module, users, MaskedOn::kBusiest);
   FusionOptions options = kGpu;
   options.attention = &attention;
   FusionModel model(*module->entry(), users, options);

@@ -42,10 +42,11 @@ struct Found {
   std::string spared;  // of `mask`'s values, by name
 };
 
-Found Find(const std::string& mask, KnownMaskedShares* known = nullptr) {
+Found Find(const std::string& mask, KnownMaskedShares* known = nullptr,
+           MaskedOn on = MaskedOn::kBusiest) {
   auto module = Parsed(Program(mask));
   const Users users(*module);
-  const ModuleAttention attention(*module, users, ModuleAttention::MaskedShares::kFound, known);
+  const ModuleAttention attention(*module, users, on, known);
   const auto& kernels = attention.KernelsOf(*module->entry());
   REQUIRE(kernels.size() == 1);
   Found found{kernels[0].masked_share, ""};
@@ -135,16 +136,18 @@ TEST_CASE("Of rows that are cut over devices, the mask of who has most to do cou
   mask.c = pred[256,256] compare(mask.rows, mask.columns), direction=GE
   mask.d = pred[2,4,256,256] broadcast(mask.c), dimensions={2,3}
   masked = f32[2,4,256,256] select(mask.d, raw, lows))";
-  const Found computed = Find(R"(
+  const std::string mine = R"(
   device = u32[] partition-id()
   tiles = s32[4] constant({0,256,512,768})
   tile = s32[1] dynamic-slice(tiles, device), dynamic_slice_sizes={1}
   first = s32[] reshape(tile)
   firsts = s32[256] broadcast(first), dimensions={}
   local = s32[256] iota(), iota_dimension=0
-  mine = s32[256] add(firsts, local))" +
-                              rest);
-  CHECK(computed.masked_share == Approx(0.125).margin(0.01));
+  mine = s32[256] add(firsts, local))";
+  KnownMaskedShares known;
+  CHECK(Find(mine + rest, &known).masked_share == Approx(0.125).margin(0.01));
+  // Where each device has a piece from the front and one from the back, all have half.
+  CHECK(Find(mine + rest, &known, MaskedOn::kAverage).masked_share == Approx(0.5).margin(0.01));
   const Found sliced = Find(R"(
   device = u32[] partition-id()
   size = u32[] constant(256)
