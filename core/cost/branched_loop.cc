@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <span>
+#include <unordered_set>
 
 #include "core/analysis/device_groups.h"
 #include "core/cost/step_model.h"
@@ -70,32 +71,69 @@ bool FindTicks(int64_t device_count, BranchedLoop& branched) {
   return evaluate(conditionals);
 }
 
+// How many conditionals run between `producer`, the tick whose values the permute hands on (-1: the
+// last one of the trip before), and the first that needs what arrives.
+int64_t TicksBetween(const BranchedLoop& branched, const Instruction* permute, int64_t producer) {
+  const Computation& body = *branched.loop->called(1);
+  std::unordered_set<const Instruction*> needing = {permute};
+  // Of the body's instructions from `first` on; -1: none of its conditionals needs it.
+  auto first_that_needs = [&](size_t first, const auto& begins) -> int64_t {
+    for (const Instruction* x : body.instructions().subspan(first)) {
+      const bool needs = begins(x) || std::ranges::any_of(x->operands(), [&](const auto* operand) {
+                           return needing.contains(operand);
+                         });
+      if (!needs) continue;
+      needing.insert(x);
+      const auto tick = std::ranges::find(branched.ticks, x, &BranchedTick::conditional);
+      if (tick != branched.ticks.end()) return tick - branched.ticks.begin();
+    }
+    return -1;
+  };
+  const auto at = std::ranges::find(body.instructions(), permute) - body.instructions().begin();
+  const auto none = [](const Instruction*) { return false; };
+  const int64_t here = first_that_needs(static_cast<size_t>(at), none);
+  if (here >= 0) return here - producer - 1;
+  // In the next trip: by what is carried there.
+  std::unordered_set<int64_t> carried;
+  const Instruction* root = body.root();
+  for (int64_t i = 0; i < root->operand_count(); ++i) {
+    if (needing.contains(root->operand(i))) carried.insert(i);
+  }
+  needing.clear();
+  const int64_t next = first_that_needs(0, [&](const Instruction* x) {
+    return x->opcode() == Opcode::kGetTupleElement && x->operand(0) == body.parameter(0) &&
+           carried.contains(x->attributes<GetTupleElementAttributes>().index);
+  });
+  return next < 0 ? 0 : std::ssize(branched.ticks) - producer - 1 + next;
+}
+
 // Who waits for whom after each conditional: by the collectives before the next one.
 void FindExchanges(BranchedLoop& branched) {
   std::map<int64_t, size_t> group_of;
   for (size_t k = 0; k < branched.values.groups.size(); ++k) {
     for (int64_t device : branched.values.groups[k]) group_of[device] = k;
   }
-  BranchedTick* tick = &branched.ticks.back();
   size_t next = 0;
   for (const Instruction* x : branched.loop->called(1)->instructions()) {
-    if (next < branched.ticks.size() && x == branched.ticks[next].conditional) {
-      tick = &branched.ticks[next++];
-    }
+    if (next < branched.ticks.size() && x == branched.ticks[next].conditional) ++next;
     if (!IsCollective(x->opcode())) continue;
+    BranchedTick& tick = next == 0 ? branched.ticks.back() : branched.ticks[next - 1];
     if (!IsCollectivePermute(*x)) {
-      tick->all_wait = true;
+      tick.all_wait = true;
       continue;
     }
+    const int64_t between = TicksBetween(branched, x, static_cast<int64_t>(next) - 1);
     for (const DevicePair& pair : x->attributes<CollectiveAttributes>().source_target_pairs) {
       auto from = group_of.find(pair.source), to = group_of.find(pair.target);
       if (from == group_of.end() || to == group_of.end()) continue;
-      if (from->second != to->second) tick->pairs.emplace_back(from->second, to->second);
+      if (from->second == to->second) continue;
+      tick.exchanges.push_back({from->second, to->second, between});
     }
   }
   for (BranchedTick& each : branched.ticks) {
-    std::ranges::sort(each.pairs);
-    each.pairs.erase(std::unique(each.pairs.begin(), each.pairs.end()), each.pairs.end());
+    std::ranges::sort(each.exchanges);
+    const auto again = std::ranges::unique(each.exchanges);
+    each.exchanges.erase(again.begin(), again.end());
   }
 }
 
@@ -112,9 +150,13 @@ void Simulate(BranchedLoop& branched) {
     if (tick.all_wait || is_last) {
       free.assign(groups, *std::max_element(free.begin(), free.end()));
     }
-    for (auto [a, b] : tick.pairs) {
-      free[a] = std::max(free[a], times.end[b]);
-      free[b] = std::max(free[b], times.end[a]);
+    for (int64_t sent = t; sent >= 0 && sent > t - std::ssize(branched.ticks) - 1; --sent) {
+      const std::vector<double>& end = branched.times[static_cast<size_t>(sent)].end;
+      for (const auto& [a, b, between] : branched.TickAt(sent).exchanges) {
+        if (sent + between != t) continue;
+        free[a] = std::max(free[a], end[b]);
+        free[b] = std::max(free[b], end[a]);
+      }
     }
     times.next = free;
   }

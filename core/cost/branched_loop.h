@@ -4,14 +4,15 @@
 // trip has a tick for each conditional of which this is known, whether or not they have the same
 // branches: passes that are alike differ where the values that one tick hands on are kept in
 // another type than those of the next. Devices that exchange values in the permutes after a
-// conditional wait for each other there, other collectives make all wait; so does the loop's end.
+// conditional wait for each other before the next one that needs what they receive; other
+// collectives make all wait, and so does the loop's end.
 #ifndef GSHARD_CORE_COST_BRANCHED_LOOP_H_
 #define GSHARD_CORE_COST_BRANCHED_LOOP_H_
 
+#include <compare>
 #include <functional>
 #include <map>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "core/analysis/loop_scalars.h"
@@ -38,6 +39,14 @@ struct TripMix {
   BranchMixes branches;  // by conditional of the body
 };
 
+// What one device hands on to another after a tick, by index into BranchedLoop::values.groups. Both
+// have come to the end of that tick before either begins the tick `ticks_between` + 1 later.
+struct TickExchange {
+  size_t from = 0, to = 0;
+  int64_t ticks_between = 0;
+  auto operator<=>(const TickExchange&) const = default;
+};
+
 // A conditional of the body, in its order.
 struct BranchedTick {
   const Instruction* conditional = nullptr;
@@ -47,9 +56,7 @@ struct BranchedTick {
   std::optional<size_t> number;
   std::vector<size_t> branches;  // of the conditional, in its order: into BranchedLoop::branches
   bool all_wait = false;         // all devices synchronise after this tick
-  // Pairs of indices into BranchedLoop::values.groups: the devices of the two groups synchronise
-  // after this tick.
-  std::vector<std::pair<size_t, size_t>> pairs;
+  std::vector<TickExchange> exchanges;  // of what this tick hands on
 };
 
 // Times of one tick by group of devices, in seconds since the first tick: when the group's branch

@@ -355,6 +355,24 @@ class StepBuilder {
            1});
     }
     FinishCallee(x, node);
+    if (step.slowest != nullptr) cost_.nodes.back().links = BusyLinks(step);
+  }
+
+  // The links that the branches use for more than half of their time. What another pass has handed
+  // on travels over the others meanwhile.
+  static uint32_t BusyLinks(const StepNode& conditional) {
+    uint32_t links = 0;
+    for (uint32_t link = 1; link != 0; link <<= 1) {
+      double used = 0, seconds = 0;
+      for (const auto& [branch, times] : conditional.callees) {
+        seconds += times * branch->schedule.seconds;
+        for (const ScheduleNode& inner : branch->nodes) {
+          if ((inner.links & link) != 0) used += times * inner.seconds;
+        }
+      }
+      if (used > seconds / 2) links |= link;
+    }
+    return links;
   }
 
   void AddCallee(const Instruction* x, const Computation& callee) {

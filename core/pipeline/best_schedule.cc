@@ -60,7 +60,8 @@ class Ranking {
 };
 
 bool HasSameTicks(const Schedule& a, const Schedule& b) {
-  return a.ticks == b.ticks && a.period == b.period && a.holds_cotangents == b.holds_cotangents;
+  return a.ticks == b.ticks && a.period == b.period && a.holds_cotangents == b.holds_cotangents &&
+         a.overlaps_transfers == b.overlaps_transfers;
 }
 
 // Which of zero-bubble's orders waits least depends on small differences between passes: those that

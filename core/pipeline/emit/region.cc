@@ -104,7 +104,8 @@ class RegionBuilder {
   }
 
   // Carried: tick, forward buffers, backward buffers, weights, shared, data, saved, delayed, terms,
-  // outputs: a pass's operands with the tick for the numbers. Then the cotangents that are held.
+  // outputs: a pass's operands with the tick for the numbers. Then the cotangents that leave in the
+  // next turn and, where they travel through its first tick, their rows at the neighbour.
   Instruction* Initial(Builder& b) {
     std::vector<Instruction*> all = {b.ScalarInt(DType::kS32, 0)};
     auto zeros = [&](const std::vector<const Shape*>& shapes) {
@@ -120,8 +121,11 @@ class RegionBuilder {
     outputs_at_ = static_cast<int64_t>(all.size());
     zeros(outputs_);
     held_at_ = static_cast<int64_t>(all.size());
-    if (schedule_.holds_cotangents) {
+    if (schedule_.holds_cotangents || schedule_.overlaps_transfers) {
       for (const Shape* shape : state_.backward.shapes()) all.push_back(b.Zero(shape));
+    }
+    if (schedule_.overlaps_transfers) {  // of a buffer's last row, which is nobody's
+      all.push_back(b.ScalarInt(DType::kS32, Rows(state_.depths.backward_input)));
     }
     return b.Tuple(all);
   }
@@ -140,7 +144,7 @@ class RegionBuilder {
     Computation* c = module_.AddComputation(schedule_.period == 1 ? "tick" : "ticks");
     Builder b(module_, c);
     Instruction* state = b.Parameter(0, shape, "state");
-    std::vector<Instruction*> carried;
+    Values carried;
     for (int64_t i = 0; i < static_cast<int64_t>(shape->elements().size()); ++i) {
       carried.push_back(b.GetTupleElement(state, i));
     }
@@ -150,58 +154,112 @@ class RegionBuilder {
     auto later = [&](int64_t ticks) {
       return ticks == 0 ? first_tick : b.Add(first_tick, b.ScalarInt(DType::kS32, ticks));
     };
-    for (int64_t phase = 0; phase < schedule_.period; ++phase) {
-      TickNumbers numbers = EmitLookup(b, table, values, later(phase), stage);
-      carried = Tick(b, numbers, carried, SendersOf(schedule_, phase));
+    auto numbers_of = [&](int64_t phase) {
+      return EmitLookup(b, table, values, later(phase), stage);
+    };
+    if (schedule_.overlaps_transfers) {
+      carried = OverlappedTurn(b, numbers_of(0), numbers_of(1), std::move(carried));
+    } else {
+      for (int64_t phase = 0; phase < schedule_.period; ++phase) {
+        carried = Tick(b, numbers_of(phase), std::move(carried), phase);
+      }
     }
     carried[0] = later(schedule_.period);
     c->set_root(b.Tuple(carried));
     return c;
   }
 
-  // What is carried after one tick, in which `senders` hand on what they computed.
-  std::vector<Instruction*> Tick(Builder& b, const TickNumbers& numbers,
-                                 const std::vector<Instruction*>& carried, const Senders& senders) {
-    std::vector<Instruction*> operands = numbers.pass;
+  using Values = std::vector<Instruction*>;
+
+  // What a pass returns, by the tick's numbers; buffers that it wrote are in `carried` then.
+  Instruction* Run(Builder& b, const TickNumbers& numbers, Values& carried) {
+    Values operands = numbers.pass;
     operands.insert(operands.end(), carried.begin() + 1, carried.begin() + held_at_);
-    Instruction* tuple = b.Tuple(operands);
-    Instruction* done = RunBranch(b, numbers.branch, tuple);
-    std::vector<Instruction*> next = carried;
-    // Buffers that the pass wrote.
+    Instruction* done = RunBranch(b, numbers.branch, b.Tuple(operands));
     auto take = [&](const Group& out, const Group& in) {
       for (int64_t i = 0; i < out.size; ++i) {
-        next[static_cast<size_t>(in.begin + i - kPassNumbers + 1)] =
-            b.GetTupleElement(done, out.begin + i);
+        carried[CarriedAt(in, i)] = b.GetTupleElement(done, out.begin + i);
       }
     };
     take(state_.saved_out, state_.saved_in);
     take(state_.delayed_out, state_.delayed_in);
     take(state_.terms_out, state_.terms_in);
     take(state_.outputs_out, state_.outputs_in);
-    // What it hands on goes to the neighbours; cotangents that are held go a tick later.
-    auto send = [&](const Group& out, const Group& in, int64_t step, const std::vector<bool>& from,
-                    Instruction* row, std::string_view cause) {
-      for (int64_t i = 0; i < out.size; ++i) {
-        Instruction* value = b.GetTupleElement(done, out.begin + i);
-        if (step < 0 && schedule_.holds_cotangents) {
-          std::swap(value, next[static_cast<size_t>(held_at_ + i)]);
-        }
-        Instruction* arrived = ring_.Send(b, value, step, from, cause);
-        if (arrived == nullptr) continue;
-        Instruction*& buffer = next[static_cast<size_t>(in.begin + i - kPassNumbers + 1)];
-        std::vector<int64_t> sizes(arrived->shape()->dims().begin(),
-                                   arrived->shape()->dims().end());
-        sizes.insert(sizes.begin(), 1);
-        std::vector<Instruction*> starts(sizes.size(), b.ScalarInt(DType::kS32, 0));
-        starts[0] = row;
-        buffer = b.DynamicUpdateSlice(buffer, b.Reshape(arrived, sizes), starts);
-      }
-    };
-    send(state_.forward_out, state_.forward_in, 1, senders.forward, numbers.forward_arrival,
-         "activations for the next stage");
-    send(state_.backward_out, state_.backward_in, -1, senders.backward, numbers.backward_arrival,
-         "gradients for the stage before");
-    return next;
+    return done;
+  }
+
+  static size_t CarriedAt(const Group& in, int64_t i) {
+    return static_cast<size_t>(in.begin + i - kPassNumbers + 1);
+  }
+
+  Values Elements(Builder& b, Instruction* done, const Group& out) {
+    Values values;
+    for (int64_t i = 0; i < out.size; ++i) values.push_back(b.GetTupleElement(done, out.begin + i));
+    return values;
+  }
+
+  // What arrives of what neighbours hand on; null where nothing does.
+  Values SendForward(Builder& b, const Values& values, int64_t phase) {
+    return Send(b, values, 1, SendersOf(schedule_, phase).forward,
+                "activations for the next stage");
+  }
+  Values SendBackward(Builder& b, const Values& values, int64_t phase) {
+    return Send(b, values, -1, SendersOf(schedule_, phase).backward,
+                "gradients for the stage before");
+  }
+  Values Send(Builder& b, const Values& values, int64_t step, const std::vector<bool>& from,
+              std::string_view cause) {
+    Values arrived;
+    for (Instruction* value : values) arrived.push_back(ring_.Send(b, value, step, from, cause));
+    return arrived;
+  }
+
+  // Puts what has arrived into row `row` of its buffers.
+  void Store(Builder& b, const Values& arrived, const Group& in, Instruction* row,
+             Values& carried) {
+    for (size_t i = 0; i < arrived.size(); ++i) {
+      if (arrived[i] == nullptr) continue;
+      Instruction*& buffer = carried[CarriedAt(in, static_cast<int64_t>(i))];
+      std::vector<int64_t> sizes(arrived[i]->shape()->dims().begin(),
+                                 arrived[i]->shape()->dims().end());
+      sizes.insert(sizes.begin(), 1);
+      Values starts(sizes.size(), b.ScalarInt(DType::kS32, 0));
+      starts[0] = row;
+      buffer = b.DynamicUpdateSlice(buffer, b.Reshape(arrived[i], sizes), starts);
+    }
+  }
+
+  // What is carried after one tick. What its pass hands on goes to the neighbours; cotangents that
+  // are held go a tick later.
+  Values Tick(Builder& b, const TickNumbers& numbers, Values carried, int64_t phase) {
+    Instruction* done = Run(b, numbers, carried);
+    Values cotangents = Elements(b, done, state_.backward_out);
+    if (schedule_.holds_cotangents) {
+      std::swap_ranges(cotangents.begin(), cotangents.end(), carried.begin() + held_at_);
+    }
+    const Values onward = SendForward(b, Elements(b, done, state_.forward_out), phase);
+    Store(b, onward, state_.forward_in, numbers.forward_arrival, carried);
+    const Values back = SendBackward(b, cotangents, phase);
+    Store(b, back, state_.backward_in, numbers.backward_arrival, carried);
+    return carried;
+  }
+
+  // What is carried after a tick of forward passes and one of backward passes. Cotangents of the
+  // turn before travel through the one, activations through the other: what arrives is stored when
+  // the pass is over, which does not read it.
+  Values OverlappedTurn(Builder& b, const TickNumbers& forward, const TickNumbers& backward,
+                        Values carried) {
+    const auto held = carried.begin() + held_at_;
+    const Values back = SendBackward(b, Values(held, carried.end() - 1), 1);
+    Instruction* const row_back = carried.back();
+    Instruction* done = Run(b, forward, carried);
+    Store(b, back, state_.backward_in, row_back, carried);
+    const Values onward = SendForward(b, Elements(b, done, state_.forward_out), 0);
+    done = Run(b, backward, carried);
+    Store(b, onward, state_.forward_in, forward.forward_arrival, carried);
+    std::ranges::copy(Elements(b, done, state_.backward_out), carried.begin() + held_at_);
+    carried.back() = backward.backward_arrival;
+    return carried;
   }
 
   Instruction* RunBranch(Builder& b, Instruction* branch, Instruction* tuple) {

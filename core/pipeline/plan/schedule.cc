@@ -105,6 +105,7 @@ void MakeTicks(Schedule& s) {
     forwards_left += left_of.back().forward;
   }
   const auto held = static_cast<double>(s.ticks_held());
+  const auto on_the_way = static_cast<double>(s.ticks_on_the_way());
   int64_t idle_ticks = 0;
   for (int64_t now = 0;; ++now) {
     std::vector<ScheduledPass> tick(s.order.size());
@@ -113,7 +114,7 @@ void MakeTicks(Schedule& s) {
       if (next[d] == s.order[d].size()) continue;
       left = true;
       const ScheduledPass& p = s.order[d][next[d]];
-      if (progress.Ready(p, held) > static_cast<double>(now)) continue;
+      if (progress.Ready(p, held, on_the_way) > static_cast<double>(now)) continue;
       const bool may =
           s.holds_cotangents ? MayRunHeld(p, now, left_of[d]) : MayRunAt(s, p, now, forwards_left);
       if (!may) continue;
@@ -122,7 +123,8 @@ void MakeTicks(Schedule& s) {
     }
     if (!left && now % s.period == 0) return;
     idle_ticks = any || !left ? 0 : idle_ticks + 1;
-    CheckInternal(idle_ticks < s.period + s.ticks_held(), "a pipeline schedule waits for itself");
+    CheckInternal(idle_ticks < s.period + s.ticks_held() + s.ticks_on_the_way(),
+                  "a pipeline schedule waits for itself");
     for (size_t d = 0; d < tick.size(); ++d) {
       if (tick[d].pass == Pass::kNone) continue;
       ++next[d];
@@ -215,6 +217,7 @@ Schedule MakeSchedule(const ScheduleOptions& options) {
     });
   }
   s.period = PeriodOf(s);
+  s.overlaps_transfers = s.repeats > 1 && s.period == 2;
   MakeTicks(s);
   return s;
 }
@@ -255,6 +258,7 @@ Simulation SimulateTicks(const Schedule& schedule, const PassTimes& times) {
   Simulation simulation;
   simulation.devices.resize(devices);
   std::vector<double> free(devices, 0);
+  std::vector<std::vector<double>> ends;  // of each tick, by device
   for (size_t t = 0; t < schedule.ticks.size(); ++t) {
     std::vector<double> end = free;
     for (size_t d = 0; d < devices; ++d) {
@@ -264,12 +268,17 @@ Simulation SimulateTicks(const Schedule& schedule, const PassTimes& times) {
       simulation.devices[d].push_back({p, free[d], end[d]});
     }
     free = end;
-    const Senders& phase = senders[t % senders.size()];
+    ends.push_back(std::move(end));
+    // The exchange that has to be over now: this tick's, or one that was on its way.
+    const auto on_the_way = static_cast<size_t>(schedule.ticks_on_the_way());
+    if (t < on_the_way) continue;
+    const std::vector<double>& sent = ends[t - on_the_way];
+    const Senders& phase = senders[(t - on_the_way) % senders.size()];
     for (size_t d = 0; d < devices; ++d) {
       const size_t next = (d + 1) % devices;
       if (!phase.forward[d] && !phase.backward[next]) continue;
-      free[d] = std::max(free[d], end[next] + times.exchange);
-      free[next] = std::max(free[next], end[d] + times.exchange);
+      free[d] = std::max(free[d], sent[next] + times.exchange);
+      free[next] = std::max(free[next], sent[d] + times.exchange);
     }
   }
   SetBubble(simulation);

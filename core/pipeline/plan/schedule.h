@@ -17,7 +17,8 @@
 //   1f1b          forward passes of stage k at ticks of k's parity, backward at the others: pairs
 //                 (k, k + 1) exchange at ticks of k's parity only, one a micro-batch onward, the
 //                 other one back, both just made
-//   interleaved   forward passes at even ticks, backward passes at odd ones, on all devices
+//   interleaved   forward passes at even ticks, backward passes at odd ones, on all devices: what
+//                 one hands on is needed two ticks later, so it is on its way while a pass runs
 //   zero-bubble   as 1f1b, and gradients of weights at any; or those have every second tick to
 //                 themselves, after the exchange, and nobody waits for them; or forward passes of
 //                 stage k at ticks t with t - k = 0 modulo 3, backward passes where it is 1; or all
@@ -63,10 +64,15 @@ struct Schedule {
   std::vector<std::vector<ScheduledPass>> ticks;  // by tick, then device; a multiple of `period`
   int64_t period = 1;             // who hands on to whom depends on the tick modulo this
   bool holds_cotangents = false;  // what a backward pass hands on leaves after the next tick
+  // What a pass hands on is on its way while the next tick's pass runs, and at its neighbour before
+  // the tick after that.
+  bool overlaps_transfers = false;
 
   int64_t virtual_stages() const { return stages * repeats; }
   // The ticks by which what a backward pass hands on leaves late.
   int64_t ticks_held() const { return holds_cotangents ? 1 : 0; }
+  // The ticks for which what is handed on is on its way.
+  int64_t ticks_on_the_way() const { return overlaps_transfers ? 1 : 0; }
 };
 
 // Devices that hand on a value at ticks of one phase (the tick modulo the schedule's period).

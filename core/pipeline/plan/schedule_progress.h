@@ -24,27 +24,30 @@ class Progress {
                  static_cast<size_t>(i)];
   }
   // When the stage's input is there.
-  double ArrivalOf(const ScheduledPass& p) {
-    return p.stage == 0 ? 0 : At(Pass::kForward, p.stage - 1, p.microbatch);
+  double ArrivalOf(const ScheduledPass& p, double on_the_way = 0) {
+    return p.stage == 0 ? 0 : At(Pass::kForward, p.stage - 1, p.microbatch) + on_the_way;
   }
-  // When all that a pass needs is done; kNever: not yet known. Where cotangents are held, `Ready`
-  // of ticks has them `held` later.
-  double Ready(const ScheduledPass& p, double held = 0) {
+  // When all that a pass needs is done; kNever: not yet known. `held`, `on_the_way`: how much later
+  // cotangents and all that neighbours hand on are there.
+  double Ready(const ScheduledPass& p, double held = 0, double on_the_way = 0) {
     const int64_t last = s_.virtual_stages() - 1;
     switch (p.pass) {
       case Pass::kForward:
-        return ArrivalOf(p);
+        return ArrivalOf(p, on_the_way);
       case Pass::kBackward: {
         double ready = 0;
-        if (p.stage < last) ready = At(Pass::kBackward, p.stage + 1, p.microbatch) + held;
+        if (p.stage < last) {
+          ready = At(Pass::kBackward, p.stage + 1, p.microbatch) + held + on_the_way;
+        }
         if (s_.has_recompute) return std::max(ready, At(Pass::kRecompute, p.stage, p.microbatch));
         if (p.stage < last || s_.has_forward_of_last) {
           return std::max(ready, At(Pass::kForward, p.stage, p.microbatch));
         }
-        return ArrivalOf(p);
+        return ArrivalOf(p, on_the_way);
       }
       case Pass::kRecompute:
-        return p.stage < last ? At(Pass::kForward, p.stage, p.microbatch) : ArrivalOf(p);
+        return p.stage < last ? At(Pass::kForward, p.stage, p.microbatch)
+                              : ArrivalOf(p, on_the_way);
       case Pass::kWeights:
         return At(Pass::kBackward, p.stage, p.microbatch);
       case Pass::kNone:

@@ -348,6 +348,37 @@ TEST_CASE("Ticks of a turn belong to one clock, whichever types they hand on", "
   CHECK(TimeOf(report.by_opcode) == Approx(report.step_time_s));
 }
 
+TEST_CASE("Who needs a value a tick later waits for it a tick later", "[cost]") {
+  std::string text = kTwoTicks;
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    text.replace(text.find(from), from.size(), to);
+  };
+  const std::string permute =
+      "collective-permute(sum), source_target_pairs={{0,1},{1,0}}, channel_id=1\n";
+  replace("  sent = f32[512,512] " + permute, "");
+  replace("  y = f32[512,512] get-tuple-element(first), index=0\n", "");
+  replace("  second = ",
+          "  y = f32[512,512] get-tuple-element(first), index=0\n"
+          "  sent = f32[512,512] collective-permute(y), source_target_pairs={{0,1},{1,0}}, "
+          "channel_id=1\n  second = ");
+  replace("add(y, wide)", "add(sent, wide)");
+  replace("tuple(next, sent)", "tuple(next, sum)");
+  const CostReport report = ReportOf(text);
+  REQUIRE(report.pipeline);
+  const PipelineReport& pipeline = *report.pipeline;
+  REQUIRE(pipeline.passes.size() == 4);
+  auto pass_s = [&](size_t i) { return pipeline.passes[i].time_s; };
+  // Both have come to the end of a turn's first tick before either begins the next turn.
+  CHECK(pipeline.span_s == Approx(3 * std::max(pass_s(1) + pass_s(2), pass_s(0) + pass_s(3))));
+  // Where it needs the value at once, stage 1 begins a pass later.
+  replace("second = (bf16[512,512]) conditional(stage, state, state)",
+          "at_once = (s32[], f32[512,512]) tuple(i, sent)\n"
+          "  second = (bf16[512,512]) conditional(stage, at_once, at_once)");
+  const CostReport at_once = ReportOf(text);
+  REQUIRE(at_once.pipeline);
+  CHECK(at_once.pipeline->span_s > 1.05 * pipeline.span_s);
+}
+
 TEST_CASE("A branch that follows from the counter counts when it is taken", "[cost]") {
   // Every device works in the last trip only: no bubble.
   std::string text = kTicks;

@@ -132,6 +132,41 @@ TEST_CASE("R chunks a device: (K-1)/(R M + K-1)") {
   }
 }
 
+TEST_CASE("Between chunks what is handed on is on its way while a pass runs") {
+  for (const bool has_forward_of_last : {true, false}) {
+    const Schedule s = MakeSchedule({.kind = ScheduleKind::kInterleaved,
+                                     .stages = 4,
+                                     .repeats = 2,
+                                     .microbatches = 8,
+                                     .has_forward_of_last = has_forward_of_last});
+    CHECK(s.overlaps_transfers);
+    std::map<std::tuple<Pass, int64_t, int64_t>, size_t> tick_of;
+    for (size_t t = 0; t < s.ticks.size(); ++t) {
+      for (const ScheduledPass& p : s.ticks[t]) tick_of[{p.pass, p.stage, p.microbatch}] = t;
+    }
+    for (const auto& [pass, tick] : tick_of) {
+      const auto [kind, stage, microbatch] = pass;
+      if (kind == Pass::kNone) continue;
+      const bool is_backward = kind == Pass::kBackward;
+      if (const auto sent = tick_of.find({Pass::kForward, stage - 1, microbatch});
+          (!is_backward || stage == s.virtual_stages() - 1) && sent != tick_of.end()) {
+        CHECK(tick >= sent->second + 2);
+      }
+      if (const auto sent = tick_of.find({Pass::kBackward, stage + 1, microbatch});
+          is_backward && sent != tick_of.end()) {
+        CHECK(tick >= sent->second + 2);
+      }
+    }
+    // An exchange that is shorter than a pass takes time where a device has nothing to do
+    // meanwhile: while the pipeline fills and drains.
+    const std::vector<double> ones(8, 1), twos(8, 2), zeros(8, 0);
+    const double span = SimulateTicks(s, {ones, twos, zeros}).span;
+    const double all = 0.5 * static_cast<double>(ExchangesOf(s));
+    CHECK(SimulateTicks(s, {ones, twos, zeros, {}, 0.5}).span < span + 0.35 * all);
+    CHECK(SimulateTicks(s, {ones, twos, zeros, {}, 5}).span > 1.5 * span);
+  }
+}
+
 TEST_CASE("Chunks of a device share rows: 2(K-1) + (R-1)K + 1 of them") {
   for (int64_t k : {2, 4, 8}) {
     for (int64_t r : {2, 3, 4}) {
