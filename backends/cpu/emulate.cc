@@ -19,7 +19,7 @@
 #include "backends/cpu/verify/result_spread.h"
 #include "backends/cpu/whole_run.h"
 #include "backends/cpu/widened_runs.h"
-#include "core/analysis/host_transfers.h"
+#include "ir/host_transfers.h"
 #include "ir/output_file.h"
 #include "ir/try.h"
 

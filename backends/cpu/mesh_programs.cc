@@ -11,7 +11,6 @@
 
 #include "backends/cpu/given_reference.h"
 #include "backends/cpu/verify/manual_reference.h"
-#include "core/analysis/host_transfers.h"
 #include "core/analysis/partition_record.h"
 #include "core/analysis/partitioned.h"
 #include "core/check/communication_check.h"
@@ -20,6 +19,7 @@
 #include "ir/attribute_names.h"
 #include "ir/compiled_text.h"
 #include "ir/dims.h"
+#include "ir/host_transfers.h"
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
 #include "ir/try.h"

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "core/analysis/host_transfers.h"
 #include "ir/computation.h"
+#include "ir/host_transfers.h"
 #include "ir/module.h"
 
 namespace gshard {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "core/analysis/host_transfers.h"
 #include "core/analysis/partitioned.h"
 #include "core/partition/rule_table.h"
 #include "core/partition/scope/partial_values.h"
@@ -15,6 +14,7 @@
 #include "ir/custom_call.h"
 #include "ir/device_subsets.h"
 #include "ir/dims.h"
+#include "ir/host_transfers.h"
 #include "ir/metadata.h"
 #include "ir/op_traits.h"
 #include "ir/ops/shape_rules.h"

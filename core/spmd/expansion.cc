@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/analysis/device_grid.h"
-#include "core/analysis/host_transfers.h"
+#include "ir/host_transfers.h"
 
 namespace gshard {
 namespace {

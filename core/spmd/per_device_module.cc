@@ -10,6 +10,7 @@
 #include "core/propagation/shardy_import.h"
 #include "core/spmd/ready_module.h"
 #include "core/transforms/expand/dynamic_padder.h"
+#include "ir/attribute_names.h"
 #include "ir/sharding_algebra.h"
 
 namespace gshard {
@@ -64,8 +65,7 @@ Diagnostic NoteOnReplicas(uint32_t replicas) {
 Expected<void> Propagate(const DeviceGrid& devices, Module& module, PassContext& context,
                          const PerDeviceOptions& options) {
   // Shardy splits them wherever it runs.
-  const bool as_shardy =
-      ModeFor(module, context.propagation.mode) == PropagationMode::kShardy;
+  const bool as_shardy = ModeFor(module, context.propagation.mode) == PropagationMode::kShardy;
   const bool split = (options.split_constants || as_shardy) && devices.partitions > 1;
   if (split && !as_shardy) {
     if (auto done = RunNamed("canonicalize", module, context, options); !done) return done;
@@ -76,6 +76,10 @@ Expected<void> Propagate(const DeviceGrid& devices, Module& module, PassContext&
   auto done = RunNamed("propagate", module, context, options);
   if (done && split) done = RunNamed("merge-constants", module, context, options);
   return done;
+}
+
+bool IsPipelined(const Module& module) {
+  return module.header().frontend_attributes.find(kPipelineAttribute) != std::string_view::npos;
 }
 
 // Of a copy of a ready module.
@@ -115,8 +119,8 @@ Expected<DeviceGrid> CompleteShardings(Module& module, PassContext& context,
   if (devices.partitions == 1 && devices.replicas > 1) {
     context.diagnostics.push_back(NoteOnReplicas(devices.replicas));
   }
-  // Where constants stay shared it matters which of them are one: XLA simplifies function by function
-  // and inlines later, so those of two functions are two.
+  // Where constants stay shared it matters which of them are one: XLA simplifies function by
+  // function and inlines later, so those of two functions are two.
   if (options.propagate && !options.split_constants && devices.partitions > 1 &&
       ModeFor(module, context.propagation.mode) == PropagationMode::kGspmd) {
     done = RunNamed("canonicalize", module, context, options);
@@ -139,7 +143,12 @@ Expected<DeviceGrid> MakePerDeviceModule(Module& module, PassContext& context,
   if (!devices) return devices;
   context.partition.num_partitions = devices->partitions;
   if (devices->partitions == module.DeviceCount()) RecordInferredMesh(module);
+  const bool as_xla = context.partition.policies == PartitionPolicies::AsXla();
+  context.partition.sums_leave_loops = IsPipelined(module) && !as_xla;
   auto done = RunNamed("partition", module, context, options);
+  if (done && context.partition.sums_leave_loops) {
+    done = RunNamed("while-loop-all-reduce-code-motion", module, context, options);
+  }
   if (done && options.windowed_einsum) done = RunNamed("windowed-einsum", module, context, options);
   if (!done) return Fail(done.error());
   return devices;

@@ -3,7 +3,10 @@
 //
 //   import-shardy ─► inline-calls ─► [dynamic-padder] ─► before_sharding ─►
 //   [weight-update-sharding] ─► canonicalize ─► split-constants ─► propagate ─► merge-constants ─►
-//   after_propagation ─► partition ─► [windowed-einsum]
+//   after_propagation ─► partition ─► [while-loop-all-reduce-code-motion] ─► [windowed-einsum]
+//
+// Of a program that `gshard-opt pipeline` made the gradients of micro-batches are added up on each
+// device, and over devices once, behind the loop.
 //
 // Each step is a pass of core/pass_list.cc and takes its options from the PassContext.
 #ifndef GSHARD_CORE_SPMD_PER_DEVICE_MODULE_H_
@@ -29,9 +32,9 @@ struct PerDeviceOptions {
   // Arrays of sizes known at run time: only as arrays of their bounds can they be cut. False: they
   // stay. So they do, with a warning, where the padder refuses them (W-DYNAMIC-001).
   bool pad_dynamic_sizes = true;
-  bool weight_update_sharding = false;         // before propagation
-  // The module is a copy of this one's, with other shardings where those may be: propagation is what
-  // comes next. Null: it is what the user wrote.
+  bool weight_update_sharding = false;  // before propagation
+  // The module is a copy of this one's, with other shardings where those may be: propagation is
+  // what comes next. Null: it is what the user wrote.
   const ReadyModule* ready = nullptr;
   bool windowed_einsum = false;                // after partitioning
   PassManagerOptions passes;                   // verification and printing around each pass

@@ -108,7 +108,6 @@ def pricing_flags(row, path, sustained=None):
 
 def estimate(gshard, path, row, sustained=None):
     """gshard-cost's document; at the chip's share of its rates where `sustained` is not given."""
-    flags = []
     if "pipeline" in row:
         plan, staged = row["pipeline"], path.with_suffix(".stages.hlo")
         flags = ["--stages", plan["stages"], "--microbatches", plan["microbatches"], "--schedule", plan["schedule"]]
@@ -117,9 +116,8 @@ def estimate(gshard, path, row, sustained=None):
         if not staged.exists():
             flags += ["--remat", "none"] if row["remat"] == "none" else []
             run(gshard / "gshard-opt", "pipeline", path, "--chip", row["chip"], "-o", staged, *map(str, flags))
-        # Sums of gradients over data leave the loop over micro-batches.
-        path, flags = staged, ["--optimize"]
-    return json.loads(run(gshard / "gshard-cost", path, *pricing_flags(row, path, sustained), *flags, "--json"))
+        path = staged
+    return json.loads(run(gshard / "gshard-cost", path, *pricing_flags(row, path, sustained), "--json"))
 
 
 def found_is_no_slower(gshard, path, row, report):

@@ -7,11 +7,11 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/analysis/gradient_sums.h"
 #include "core/analysis/kernels/aliases.h"
 #include "core/analysis/kernels/copied_chains.h"
 #include "core/analysis/kernels/copy_costs.h"
 #include "core/analysis/kernels/eager_calls.h"
-#include "core/analysis/kernels/gradient_sums.h"
 #include "core/analysis/kernels/kernel_drafts.h"
 #include "core/analysis/kernels/moved_values.h"
 #include "core/analysis/kernels/roles.h"

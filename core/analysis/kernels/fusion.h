@@ -70,7 +70,7 @@ struct FusionOptions {
   // What makes a value also makes its largest magnitude, and its 8-bit form where the scale does
   // not depend on that.
   bool casts_in_producers = false;
-  // A product adds what it makes to a sum that a loop carries (gradient_sums.h).
+  // A product adds what it makes to a sum that a loop carries (core/analysis/gradient_sums.h).
   bool sums_in_products = false;
   // The text is a compiler's output: nothing but its fusions is fused.
   bool is_compiled = false;

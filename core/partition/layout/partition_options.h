@@ -75,6 +75,9 @@ struct PartitionOptions {
   double bytes_per_repeated_slice = 128;
   KnownReshardPlans* reshard_plans = nullptr;  // of other runs; learns this one's; may be null
   KeptPartitionTables* tables = nullptr;       // of other runs of this thread; may be null
+  // While-loop-all-reduce-code-motion follows: of products that a loop adds up, sums over devices
+  // cost nothing in each turn.
+  bool sums_leave_loops = false;
   bool tells_causes = true;  // collectives say what they are for: frontend attribute gshard.cause
   PartitionPolicies policies;
   ExplainRecorder* recorder = nullptr;  // learns the cause of every collective; may be null

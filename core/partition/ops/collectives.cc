@@ -2,9 +2,9 @@
 // Host transfers: every device sends or receives its own tile.
 #include <algorithm>
 
-#include "core/analysis/host_transfers.h"
 #include "core/partition/ops/rules.h"
 #include "ir/dims.h"
+#include "ir/host_transfers.h"
 #include "ir/sharding_algebra.h"
 
 namespace gshard::partition_rules {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/analysis/gradient_sums.h"
 #include "ir/diagnostic.h"
 #include "ir/dims.h"
 
@@ -23,7 +24,15 @@ Instruction* PartitionContext::EmitLocal(std::span<Instruction* const> operands,
 }
 
 const Strategy& PartitionContext::Choose(const Labels& labels) {
-  return scope_.run().tables.strategies.Choose(scope_, labels, operands_, result_shapes_, wanted_);
+  PartitionRun& run = scope_.run();
+  const bool makes_sums = std::ranges::any_of(labels.labels, &Labels::Label::summed);
+  if (run.options.sums_leave_loops && makes_sums &&
+      IsAddedToCarried(source_, run.UsersIn(*source_.parent()))) {
+    Labels leaving = labels;
+    leaving.sums_leave_loop = true;
+    return run.tables.strategies.Choose(scope_, leaving, operands_, result_shapes_, wanted_);
+  }
+  return run.tables.strategies.Choose(scope_, labels, operands_, result_shapes_, wanted_);
 }
 
 namespace {

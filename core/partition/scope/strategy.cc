@@ -504,7 +504,9 @@ class Chooser {
       if (tensor.operand != nullptr) {
         cost += scope_.ReshardCost(*tensor.operand, chosen[t]);
       } else if (chosen[t] != tensor.wanted) {
-        cost += scope_.run().planner.Plan(tensor.shape, chosen[t], tensor.wanted).cost;
+        const bool is_paid_later = labels_.sums_leave_loop;
+        const MeshLayout* from = is_paid_later ? layouts_.Reduced(chosen[t]) : chosen[t];
+        cost += scope_.run().planner.Plan(tensor.shape, from, tensor.wanted).cost;
       }
     }
     if (cost >= best_cost_) return;
@@ -755,7 +757,8 @@ const Strategy& StrategyTable::Choose(PartitionScope& scope, const Labels& label
     key.push_back(label.groups);
     key.push_back(static_cast<int64_t>(label.bytes_if_cut));
   }
-  key.push_back(2 * static_cast<int64_t>(labels.combiner) + (labels.placed_by_operands ? 1 : 0));
+  key.push_back(4 * static_cast<int64_t>(labels.combiner) + (labels.placed_by_operands ? 1 : 0) +
+                (labels.sums_leave_loop ? 2 : 0));
   key.push_back(static_cast<int64_t>(labels.flops));
   key.push_back(static_cast<int64_t>(labels.slices));
   bool holds_for_others = true;

@@ -43,6 +43,8 @@ struct Labels {
   // Where PartitionPolicies::place_by_cost is off: done where the first operand lies, not where the
   // result is to be.
   bool placed_by_operands = false;
+  // Results that are partial stay so, and are added up once behind a loop: that costs nothing here.
+  bool sums_leave_loop = false;
   // Arithmetic of the whole operation. What cutting a label divides.
   double flops = 0;
   // That a scatter adds, in the whole operation: each has an address.

@@ -8,13 +8,13 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "core/analysis/host_transfers.h"
 #include "core/analysis/partitioned.h"
 #include "core/analysis/trip_count.h"
 #include "core/transforms/expand/transfer_values.h"
 #include "core/transforms/rewriter.h"
 #include "ir/attribute_names.h"
 #include "ir/dims.h"
+#include "ir/host_transfers.h"
 #include "ir/leaves.h"
 #include "ir/metadata.h"
 #include "ir/sharding.h"

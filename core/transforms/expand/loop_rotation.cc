@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "core/analysis/host_transfers.h"
 #include "core/transforms/rewriter.h"
+#include "ir/host_transfers.h"
 #include "ir/traversal.h"
 
 namespace gshard {

@@ -1,14 +1,16 @@
-#include "core/analysis/kernels/gradient_sums.h"
+#include "core/analysis/gradient_sums.h"
 
 namespace gshard {
 namespace {
 
+bool IsCastOrReshape(const Instruction* x) {
+  return x->opcode() == Opcode::kConvert || x->opcode() == Opcode::kReshape ||
+         x->opcode() == Opcode::kBitcast;
+}
+
 // What x is a cast or another shape of.
 const Instruction* Source(const Instruction* x) {
-  while (x->opcode() == Opcode::kConvert || x->opcode() == Opcode::kReshape ||
-         x->opcode() == Opcode::kBitcast) {
-    x = x->operand(0);
-  }
+  while (IsCastOrReshape(x)) x = x->operand(0);
   return x;
 }
 
@@ -20,7 +22,7 @@ bool IsCarried(const Instruction* x) {
 }
 
 // A product, or a loop's stack of its turns' products.
-bool IsProduct(const Instruction* x) {
+bool MakesProducts(const Instruction* x) {
   x = Source(x);
   if (x->opcode() == Opcode::kDot) return true;
   if (x->opcode() != Opcode::kGetTupleElement || x->operand(0)->opcode() != Opcode::kWhile) {
@@ -35,8 +37,8 @@ bool IsProduct(const Instruction* x) {
 
 bool IsAddition(const Instruction* x) {
   return x->opcode() == Opcode::kAdd && x->shape()->IsArray() && IsFloat(x->shape()->dtype()) &&
-         ((IsCarried(x->operand(0)) && IsProduct(x->operand(1))) ||
-          (IsCarried(x->operand(1)) && IsProduct(x->operand(0))));
+         ((IsCarried(x->operand(0)) && MakesProducts(x->operand(1))) ||
+          (IsCarried(x->operand(1)) && MakesProducts(x->operand(0))));
 }
 
 }  // namespace
@@ -46,6 +48,19 @@ bool IsSumWithProduct(const Instruction* x) {
     return IsCarried(x->operand(0)) && IsAddition(Source(x->operand(1)));
   }
   return IsAddition(x);
+}
+
+bool IsAddedToCarried(const Instruction& x, const Users& users) {
+  const Instruction* term = &x;
+  while (users.of(term).size() == 1) {
+    const Instruction* user = users.of(term)[0];
+    if (user->opcode() == Opcode::kAdd) {
+      return IsCarried(user->operand(user->operand(0) == term ? 1 : 0));
+    }
+    if (!IsCastOrReshape(user)) return false;
+    term = user;
+  }
+  return false;
 }
 
 }  // namespace gshard

@@ -1,6 +1,6 @@
 // What exchanges data with the host: infeed, outfeed, send and recv with is_host_transfer.
-#ifndef GSHARD_CORE_ANALYSIS_HOST_TRANSFERS_H_
-#define GSHARD_CORE_ANALYSIS_HOST_TRANSFERS_H_
+#ifndef GSHARD_IR_HOST_TRANSFERS_H_
+#define GSHARD_IR_HOST_TRANSFERS_H_
 
 #include "ir/module.h"
 
@@ -15,4 +15,4 @@ bool HasNestedHostTransfers(const Module& module);
 
 }  // namespace gshard
 
-#endif  // GSHARD_CORE_ANALYSIS_HOST_TRANSFERS_H_
+#endif  // GSHARD_IR_HOST_TRANSFERS_H_

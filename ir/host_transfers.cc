@@ -1,4 +1,4 @@
-#include "core/analysis/host_transfers.h"
+#include "ir/host_transfers.h"
 
 #include <algorithm>
 
