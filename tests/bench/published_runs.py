@@ -28,7 +28,7 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 PARTS = ("dot", "attention", "movement", "other", "exposed_communication", "bubble")
 # Whose programs they are, by what the source is of; else JAX's.
 STACKS = (("pytorch", "llm-foundry|nanotron|DeepLearningExamples|fms-fsdp|torchtitan"),
-          ("megatron", "NeMo|Megatron|dgxc-benchmarking (nemotron|llama3)|TransformerEngine|2205.05198"))
+          ("megatron", "NeMo|Megatron|dgxc-benchmarking (nemotron|llama3)|TransformerEngine|2205.05198|2104.04473"))
 # Machines that are not the chip's usual ones, by what the source says of them: fields of a chip file over the row's chip.
 # A3 with TCPX: cloud.google.com/compute/docs/gpus/gpu-network-bandwidth, "A3 High": 1,000 Gb/s a machine, five NICs of 200,
 # four of them for its eight GPUs.
@@ -41,8 +41,8 @@ MACHINES = (("A3: .*TCPX", {"network": [
 # abstract), of an H100's as much less as the second version's share is less.
 ATTENTION = {"llm-foundry": {"a100": 0.40, "h100": 0.229}}
 # Stacks whose attention is no kernel of its own: rosetta's ViT is google-research/vision_transformer's, flax's
-# MultiHeadDotProductAttention, which XLA for GPUs runs as it is written.
-SPELLED_OUT = "projects/vit"
+# MultiHeadDotProductAttention, which XLA for GPUs runs as it is written; Megatron's before FlashAttention.
+SPELLED_OUT = "projects/vit|2205.05198|2104.04473"
 HEADS = ("dots", "attention", "moves", "other", "exposed", "bubble")
 
 
@@ -70,13 +70,15 @@ def stack_of(row):
 
 
 def kind_of(row):
-    """Of runs that sustain one share of the rates. PyTorch's runs are enough to tell GPUs apart, which fall to lower clocks."""
+    """Of runs that sustain one share of the rates. PyTorch's and Megatron's are enough to tell GPUs apart, whose clocks fall."""
+    stack = stack_of(row)
     if row["chip"].startswith("tpu"):
         return row["chip"]
-    stack = stack_of(row)
-    if stack != "pytorch":
-        return f"GPUs, {stack}"
-    return "GPUs to A100, pytorch" if row["chip"][:4] in ("p100", "v100", "a100") else "GPUs from H100, pytorch"
+    if row["chip"].startswith("mi"):
+        return f"AMD, {stack}"
+    if stack == "jax":
+        return "GPUs, jax"
+    return "GPUs to A100, others" if row["chip"][:4] in ("p100", "v100", "a100") else f"GPUs from H100, {stack}"
 
 
 def run(*command):
