@@ -73,10 +73,19 @@ class Emitter {
     return value_[x->id()];
   }
 
+  // A parameter, cast and put somewhere at most.
+  static bool IsWeight(const Instruction* x) {
+    while (x->opcode() == Opcode::kConvert || x->opcode() == Opcode::kCopy) x = x->operand(0);
+    return x->opcode() == Opcode::kParameter;
+  }
+  bool IsStack(const Shape* shape) const {
+    return stacks_.contains({shape->dims().begin(), shape->dims().end()});
+  }
+
   // Parameters whose rows are layers' weights, and what has their dims: optimizer state.
   void FindStacks() {
     for (const Instruction* x : old_->instructions()) {
-      if (x->opcode() != Opcode::kSlice || x->operand(0)->opcode() != Opcode::kParameter) continue;
+      if (x->opcode() != Opcode::kSlice || !IsWeight(x->operand(0))) continue;
       const Shape *row = x->shape(), *whole = x->operand(0)->shape();
       if (whole->rank() == 0 || row->dim(0) != 1 || in_.phases->UsesExamples(x)) continue;
       if (row->element_count() * whole->dim(0) != whole->element_count()) continue;
@@ -86,8 +95,7 @@ class Emitter {
   // The dim of a weight or of its update that is cut over the stages; -1: none.
   int64_t StageDimOf(const Shape* shape, const Sharding* s) const {
     if (in_.options->weights != WeightPlacement::kSharded) return -1;
-    const bool is_stack = stacks_.contains({shape->dims().begin(), shape->dims().end()});
-    return StageDim(shape, s, stages_, is_stack);
+    return StageDim(shape, s, stages_, IsStack(shape));
   }
 
   Instruction* Copy(Instruction* x) {
@@ -99,7 +107,12 @@ class Emitter {
     copy->set_sharding(nullptr);
     if (RunsAsMicrobatches(copy)) SeparateCalled(module_, copy);
     if (const Sharding* s = in_.annotation(x)) {
-      copy->set_sharding(borders_.Here(copy->shape(), s));
+      // Rows of a stack stay with the stages that have them, wherever the step puts it.
+      const bool is_stack = copy->shape()->IsArray() && IsStack(copy->shape()) && IsWeight(x);
+      const int64_t stage_dim = is_stack ? StageDimOf(copy->shape(), s) : -1;
+      copy->set_sharding(stage_dim == 0
+                             ? in_.shardings->Outside(copy->shape()->rank(), s, stage_dim)
+                             : borders_.Here(copy->shape(), s));
       if (!in_.layers->regions().IsInside(x)) emission_.annotations.emplace(copy, s);
     } else if (x == old_->root() && x->opcode() == Opcode::kTuple) {
       std::vector<const Shape*> shapes;
