@@ -195,15 +195,14 @@ class AutoSharding {
   std::vector<const PricedPlan*> Choose(const SearchResult& found) const {
     const std::vector<PricedPlan>& plans = found.plans;
     std::vector<const PricedPlan*> chosen = {&plans[0]};
-    if (options_.tells_tensor_parallel && found.tensor_parallel &&
-        AreApart(found.tensor_parallel->figures.step, plans[0].figures.step)) {
-      chosen.push_back(&*found.tensor_parallel);
-    }
     const auto differs = [&](const PricedPlan& plan) {
       return std::ranges::all_of(chosen, [&](const PricedPlan* other) {
         return AreApart(plan.figures.step, other->figures.step);
       });
     };
+    for (const PricedPlan& plan : found.of_styles) {
+      if (options_.tells_styles && differs(plan)) chosen.push_back(&plan);
+    }
     int64_t least = INT64_MAX;
     for (const bool front : {true, false}) {
       for (const PricedPlan& plan : plans) {

@@ -38,8 +38,9 @@ struct AutoOptions {
   bool remat = true;               // values may be computed again so that a plan fits or is faster
   bool seeks_least_memory = true;  // where no plan fits, a search for the smallest follows
   size_t top = 10;                 // most plans to report
-  // The fastest plan of tensor parallelism that was priced is told, too, if it is not the best.
-  bool tells_tensor_parallel = false;
+  // The fastest plan of tensor parallelism and that of FSDP are told, too, if they are not the
+  // best.
+  bool tells_styles = false;
   // The next five are read by ShardOverDevices only.
   bool pipelines = true;                      // pipelines are tried, too
   std::vector<int64_t> stages, microbatches;  // numbers that are allowed; empty: any

@@ -161,8 +161,9 @@ class DeviceSearch {
   }
 
   // The whole step on the devices of one stage, in so much memory (0: whatever it takes) if that is
-  // possible: the fastest, and the fastest of tensor parallelism, which does not gather weights for
-  // each micro-batch. Empty where it cannot be partitioned.
+  // possible: the fastest, the fastest of tensor parallelism, which does not gather weights for
+  // each micro-batch, and that of FSDP, whose stages have most room. Empty where it cannot be
+  // partitioned.
   std::vector<StageProgram> ProgramsOfStage(const std::vector<MeshAxis>& mesh,
                                             int64_t limit_bytes) {
     AutoOptions one = options_;
@@ -171,8 +172,8 @@ class DeviceSearch {
     one.limit_bytes = limit_bytes;
     one.remat = false;
     one.seeks_least_memory = false;
-    one.top = 2;
-    one.tells_tensor_parallel = true;
+    one.top = 3;
+    one.tells_styles = true;
     Expected<AutoResult> found = ShardAutomatically(module_.Clone(), input_, one);
     std::vector<StageProgram> programs;
     if (!found) return programs;

@@ -26,8 +26,9 @@ constexpr size_t kRound = 4;
 // What promises more than so many times the best known time is not printed.
 constexpr double kPromise = 1.5;
 // What printing and pricing a pipeline takes, by the size of the step, on a processor of 2026.
-constexpr double kSecondsPerLine = 4e-4;
-constexpr double kMaxPrograms = 40, kMinPrograms = 4;
+constexpr double kSecondsPerLine = 1e-4;
+constexpr double kMaxPrograms = 120, kUsualPrograms = 40, kMinPrograms = 4;
+constexpr double kUsualSecondsOfPipelines = 20;  // where no limit is given
 constexpr int64_t kMaxMicrobatches = 1024;
 
 struct Point {
@@ -80,9 +81,11 @@ class PipelineSearcher {
     if (programs_.empty()) return 0;
     const auto lines =
         static_cast<double>(std::count(programs_[0].text.begin(), programs_[0].text.end(), '\n'));
-    if (options_.seconds <= 0) return static_cast<int64_t>(kMaxPrograms);
-    return static_cast<int64_t>(
-        std::clamp(options_.seconds / (lines * kSecondsPerLine), kMinPrograms, kMaxPrograms));
+    const bool is_limited = options_.seconds > 0;
+    const double seconds = is_limited ? options_.seconds : kUsualSecondsOfPipelines;
+    return static_cast<int64_t>(std::clamp(seconds / (lines * kSecondsPerLine),
+                                           is_limited ? kMinPrograms : kUsualPrograms,
+                                           kMaxPrograms));
   }
 
   double Promise(const Point& point) const {
@@ -90,12 +93,13 @@ class PipelineSearcher {
     return programs_[point.program].step_time_s / k * (m + k - 1) / m;
   }
 
-  void Add(Point point, double share = 1) {
+  void Add(const Point& point) { Add(point, Promise(point)); }
+  void Add(Point point, double promised_s) {
     if (point.microbatches < 1 || point.microbatches > kMaxMicrobatches) return;
     const auto& allowed = options_.microbatches;
     if (!allowed.empty() && std::ranges::find(allowed, point.microbatches) == allowed.end()) return;
     if (!known_.insert(point.Key()).second) return;
-    point.promised_s = share * Promise(point);
+    point.promised_s = promised_s;
     open_.push_back(point);
   }
 
@@ -187,22 +191,33 @@ class PipelineSearcher {
     result_.texts.push_back(std::move(outcome.text));
   }
 
+  // What a plan's step may take with another number of micro-batches: as many ticks as there are
+  // then, each of whose passes is as much shorter as there are more of them; its communication is
+  // of the same bytes, or the same in each tick, whichever is less.
+  static double PromiseFrom(const Point& point, const AutoPlan& plan, int64_t microbatches) {
+    const auto ticks = [&](int64_t m) { return static_cast<double>(m + point.stages - 1); };
+    const double as_many = ticks(microbatches) / ticks(point.microbatches);
+    const double longer = as_many * static_cast<double>(point.microbatches) /
+                          static_cast<double>(std::max<int64_t>(microbatches, 1));
+    const double sent_s = plan.exposed_communication_s;
+    return (plan.step_time_s - sent_s) * longer + sent_s * std::min(as_many, longer);
+  }
+
   void AddNeighbours(const Point& point, const AutoPlan& plan) {
-    const double share = plan.step_time_s / std::max(1e-12, Promise(point));
     Point next = point;
     for (const int64_t microbatches : {2 * point.microbatches, point.microbatches / 2}) {
       next.microbatches = microbatches;
-      Add(next, share);
+      Add(next, PromiseFrom(point, plan, microbatches));
     }
     next = point;
     for (const ScheduleKind schedule : schedules_) {
       next.schedule = schedule;
-      Add(next, share);
+      Add(next, plan.step_time_s);
     }
     next = point;
     if (!options_.remat) return;
     next.remat = plan.fits ? Remat::kNone : Remat::kAll;
-    Add(next, share);
+    Add(next, plan.step_time_s);
   }
 
   PipelinedPlans Sorted() {

@@ -86,10 +86,11 @@ class Search {
   Expected<SearchResult> Run() {
     const bool has_written = std::ranges::any_of(
         pricer_.written(), [](const Sharding* sharding) { return sharding != nullptr; });
-    std::vector<Plan> styles, tensor_parallel;
+    std::vector<Plan> styles, tensor_parallel, fsdp;
     for (const NamedPlan& style : StylePlans(space_, has_written, options_.zero)) {
       styles.push_back(style.plan);
       if (style.is_tensor_parallel) tensor_parallel.push_back(style.plan);
+      if (style.is_fsdp) fsdp.push_back(style.plan);
     }
     const std::optional<PricedPlan> best_style = BestOf(styles, INT64_MAX, &styles_);
     if (!best_style) {
@@ -97,7 +98,9 @@ class Search {
                             "`gshard-opt partition` says why"));
     }
     limit_bytes_ = 0;
-    result_.tensor_parallel = BestOf(std::move(tensor_parallel), 0);
+    for (std::vector<Plan>* plans : {&tensor_parallel, &fsdp}) {
+      if (auto best = BestOf(std::move(*plans), 0)) result_.of_styles.push_back(*std::move(best));
+    }
     limit_bytes_ = options_.limit_bytes;
     if (CountPlans(space_, options_.zero) <=
         std::min(options_.most_enumerated, static_cast<double>(Left()))) {

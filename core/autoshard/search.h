@@ -44,8 +44,8 @@ struct ModelledTime {
 struct SearchResult {
   // The best first: those that fit by time, then the others by peak. Not empty.
   std::vector<PricedPlan> plans;
-  // The fastest of tensor parallelism (seeds.h), whether it fits or not.
-  std::optional<PricedPlan> tensor_parallel;
+  // The fastest of tensor parallelism and that of FSDP (seeds.h), whether they fit or not.
+  std::vector<PricedPlan> of_styles;
   bool is_exhaustive = false;            // every plan of the space was priced
   bool names_exhausted = false;          // every plan by up to two names per axis was priced
   std::optional<ModelledTime> modelled;  // of elimination, where it was tried

@@ -249,12 +249,12 @@ void AddLayerPlans(const PlanSpace& space, const std::vector<size_t>& axes,
       for (const bool cuts_stream : {false, true}) {
         if (!parallelism.HasStream()) break;
         plans.push_back({fsdp + "tensor parallel" + (cuts_stream ? ", stream cut," : "") + where,
-                         parallelism.TensorParallel(data, model, shards_weights, cuts_stream),
-                         true});
+                         parallelism.TensorParallel(data, model, shards_weights, cuts_stream), true,
+                         false});
       }
       if (!parallelism.HasExperts()) continue;
       plans.push_back({fsdp + "expert parallel" + where,
-                       parallelism.ExpertParallel(data, model, shards_weights), false});
+                       parallelism.ExpertParallel(data, model, shards_weights), false, false});
     }
   }
 }
@@ -338,7 +338,7 @@ std::vector<NamedPlan> StylePlans(const PlanSpace& space, bool has_written, bool
     std::string where;
     for (const size_t axis : axes) where += (where.empty() ? "" : "+") + space.mesh()[axis].name;
     plans.push_back({"data parallel over " + where, BatchPlan(space, axes, true, false)});
-    plans.push_back({"FSDP over " + where, BatchPlan(space, axes, true, true)});
+    plans.push_back({"FSDP over " + where, BatchPlan(space, axes, true, true), false, axes == all});
     if (zero) {
       Plan plan = BatchPlan(space, axes, true, false);
       plan.cuts_weight_updates = true;

@@ -41,6 +41,7 @@ struct NamedPlan {
   std::string name;  // of the style: "FSDP over data"
   Plan plan;
   bool is_tensor_parallel = false;
+  bool is_fsdp = false;  // over all axes, and no tensor parallelism
 };
 
 // Returns the plans of known styles: no annotation at all; the user's own (if `has_written`); data

@@ -82,6 +82,13 @@ class Emitter {
     return stacks_.contains({shape->dims().begin(), shape->dims().end()});
   }
 
+  // A stack of layers' weights where the step puts it before it computes a loss: on the stages its
+  // rows stay where they are.
+  bool IsPlacedStack(const Instruction* x) const {
+    return LayerGraph::IsPlacedByStep(x) && IsWeight(x) && IsStack(x->shape()) &&
+           StageDimOf(x->shape(), in_.annotation(x)) == 0;
+  }
+
   // Parameters whose rows are layers' weights, and what has their dims: optimizer state.
   void FindStacks() {
     for (const Instruction* x : old_->instructions()) {
@@ -106,13 +113,12 @@ class Emitter {
     Instruction* copy = CloneInto(module_, entry_, x, operands, /*take_name=*/true);
     copy->set_sharding(nullptr);
     if (RunsAsMicrobatches(copy)) SeparateCalled(module_, copy);
-    if (const Sharding* s = in_.annotation(x)) {
-      // Rows of a stack stay with the stages that have them, wherever the step puts it.
-      const bool is_stack = copy->shape()->IsArray() && IsStack(copy->shape()) && IsWeight(x);
-      const int64_t stage_dim = is_stack ? StageDimOf(copy->shape(), s) : -1;
-      copy->set_sharding(stage_dim == 0
-                             ? in_.shardings->Outside(copy->shape()->rank(), s, stage_dim)
-                             : borders_.Here(copy->shape(), s));
+    if (IsPlacedStack(x)) {
+      const Sharding* s = in_.annotation(x);
+      copy->set_sharding(in_.shardings->Outside(copy->shape()->rank(), s, 0));
+      if (s != nullptr) emission_.annotations.emplace(copy, s);
+    } else if (const Sharding* s = in_.annotation(x)) {
+      copy->set_sharding(borders_.Here(copy->shape(), s));
       if (!in_.layers->regions().IsInside(x)) emission_.annotations.emplace(copy, s);
     } else if (x == old_->root() && x->opcode() == Opcode::kTuple) {
       std::vector<const Shape*> shapes;

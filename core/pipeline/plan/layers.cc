@@ -66,10 +66,7 @@ Expected<LayerGraph> LayerGraph::Make(const Module& module, const Phases& phases
   return graph;
 }
 
-// A weight where the step wants it to be before it computes a loss, as updates of weights that are
-// cut over the batch's axes gather them once a step: jax.lax.with_sharding_constraint outside of
-// what is differentiated.
-static bool IsPlacedByStep(const Instruction* x) {
+bool LayerGraph::IsPlacedByStep(const Instruction* x) {
   if (x->opcode() != Opcode::kCopy) return false;
   const std::string op_name = OpNameOf(*x);
   return op_name.ends_with("/sharding_constraint") && op_name.find("jvp(") == std::string::npos;

@@ -94,6 +94,10 @@ class LayerGraph {
   // of weights. Null if it is no weight. With the shifting buffer layers' own constants are
   // weights, too.
   Instruction* WeightOf(const Instruction* x) const { return weight_of_[x->id()]; }
+  // A weight where the step wants it to be before it computes a loss, as updates of weights that
+  // are cut over the batch's axes gather them once a step: jax.lax.with_sharding_constraint outside
+  // of what is differentiated.
+  static bool IsPlacedByStep(const Instruction* x);
   // Returns the array that these operations rearrange.
   static Instruction* BeforeRearranging(Instruction* x);
 
