@@ -158,7 +158,8 @@ class RegionBuilder {
       return EmitLookup(b, table, values, later(phase), stage);
     };
     if (schedule_.overlaps_transfers) {
-      carried = OverlappedTurn(b, numbers_of(0), numbers_of(1), std::move(carried));
+      const TickNumbers forward = numbers_of(0), backward = numbers_of(1);
+      carried = OverlappedTurn(b, forward, backward, std::move(carried));
     } else {
       for (int64_t phase = 0; phase < schedule_.period; ++phase) {
         carried = Tick(b, numbers_of(phase), std::move(carried), phase);
