@@ -15,9 +15,7 @@
 #include "core/analysis/partitioned.h"
 #include "core/pipeline/pipeline.h"
 #include "ir/attribute_equality.h"
-#include "ir/attribute_names.h"
 #include "ir/dims.h"
-#include "ir/metadata.h"
 #include "ir/op_traits.h"
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
@@ -169,10 +167,6 @@ class SameValues {
 };
 
 }  // namespace
-
-bool IsPipelined(const Module& program) {
-  return !FrontendAttribute(program.header().frontend_attributes, kPipelineAttribute).empty();
-}
 
 std::vector<LocalForm> FormsByName(const Module& program, std::vector<LocalForm> forms) {
   // Passes of stages compute a micro-batch's values, and partitioning gives new names to much of

@@ -13,9 +13,6 @@
 
 namespace gshard::cpu {
 
-// Did gshard-opt pipeline make the program? Its mesh has one axis more than the graph's.
-bool IsPipelined(const Module& program);
-
 // `forms`, as our partitioner would have them of the reference, in `program`: where an array of the
 // reference has the name and the shape there, it is taken for the same array, spread in the same
 // way. None of XLA's compiled text: there names are given anew while it is optimised, so that only

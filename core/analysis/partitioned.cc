@@ -62,6 +62,10 @@ bool ReadsAsCompiled(const Module& module, const Traits& traits) {
 
 }  // namespace
 
+bool IsPipelined(const Module& module) {
+  return !FrontendAttribute(module.header().frontend_attributes, kPipelineAttribute).empty();
+}
+
 bool HasPartitionRecord(const Module& module) {
   return !FrontendAttribute(module.header().frontend_attributes, kNumPartitionsAttribute).empty();
 }

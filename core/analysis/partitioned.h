@@ -1,4 +1,5 @@
-// Tells whether a module is already the program of one device.
+// Tells by whom a module was rewritten: whether it is already the program of one device, and
+// whether it is pipelined.
 #ifndef GSHARD_CORE_ANALYSIS_PARTITIONED_H_
 #define GSHARD_CORE_ANALYSIS_PARTITIONED_H_
 
@@ -19,6 +20,9 @@ bool IsCompiledByXla(const Module& module);
 // manual regions, has a cross-partition collective (with channel_id) or, for several partitions,
 // partition-id.
 bool IsPartitioned(const Module& module);
+
+// True if gshard-opt pipeline made the module: its mesh has one axis more than the graph's.
+bool IsPipelined(const Module& module);
 
 }  // namespace gshard
 

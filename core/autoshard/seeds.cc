@@ -249,12 +249,12 @@ void AddLayerPlans(const PlanSpace& space, const std::vector<size_t>& axes,
       for (const bool cuts_stream : {false, true}) {
         if (!parallelism.HasStream()) break;
         plans.push_back({fsdp + "tensor parallel" + (cuts_stream ? ", stream cut," : "") + where,
-                         parallelism.TensorParallel(data, model, shards_weights, cuts_stream), true,
-                         false});
+                         parallelism.TensorParallel(data, model, shards_weights, cuts_stream),
+                         /*is_tensor_parallel=*/true});
       }
       if (!parallelism.HasExperts()) continue;
       plans.push_back({fsdp + "expert parallel" + where,
-                       parallelism.ExpertParallel(data, model, shards_weights), false, false});
+                       parallelism.ExpertParallel(data, model, shards_weights)});
     }
   }
 }

@@ -76,12 +76,11 @@ bool FindTicks(int64_t device_count, BranchedLoop& branched) {
 int64_t TicksBetween(const BranchedLoop& branched, const Instruction* permute, int64_t producer) {
   const Computation& body = *branched.loop->called(1);
   std::unordered_set<const Instruction*> needing = {permute};
-  // Of the body's instructions from `first` on; -1: none of its conditionals needs it.
-  auto first_that_needs = [&](size_t first, const auto& begins) -> int64_t {
-    for (const Instruction* x : body.instructions().subspan(first)) {
-      const bool needs = begins(x) || std::ranges::any_of(x->operands(), [&](const auto* operand) {
-                           return needing.contains(operand);
-                         });
+  // The first conditional of the body that needs it; -1: there is none.
+  auto first_that_needs = [&]() -> int64_t {
+    for (const Instruction* x : body.instructions()) {
+      const bool needs = std::ranges::any_of(
+          x->operands(), [&](const Instruction* operand) { return needing.contains(operand); });
       if (!needs) continue;
       needing.insert(x);
       const auto tick = std::ranges::find(branched.ticks, x, &BranchedTick::conditional);
@@ -89,9 +88,7 @@ int64_t TicksBetween(const BranchedLoop& branched, const Instruction* permute, i
     }
     return -1;
   };
-  const auto at = std::ranges::find(body.instructions(), permute) - body.instructions().begin();
-  const auto none = [](const Instruction*) { return false; };
-  const int64_t here = first_that_needs(static_cast<size_t>(at), none);
+  const int64_t here = first_that_needs();
   if (here >= 0) return here - producer - 1;
   // In the next trip: by what is carried there.
   std::unordered_set<int64_t> carried;
@@ -100,10 +97,13 @@ int64_t TicksBetween(const BranchedLoop& branched, const Instruction* permute, i
     if (needing.contains(root->operand(i))) carried.insert(i);
   }
   needing.clear();
-  const int64_t next = first_that_needs(0, [&](const Instruction* x) {
-    return x->opcode() == Opcode::kGetTupleElement && x->operand(0) == body.parameter(0) &&
-           carried.contains(x->attributes<GetTupleElementAttributes>().index);
-  });
+  for (const Instruction* x : body.instructions()) {
+    if (x->opcode() == Opcode::kGetTupleElement && x->operand(0) == body.parameter(0) &&
+        carried.contains(x->attributes<GetTupleElementAttributes>().index)) {
+      needing.insert(x);
+    }
+  }
+  const int64_t next = first_that_needs();
   return next < 0 ? 0 : std::ssize(branched.ticks) - producer - 1 + next;
 }
 

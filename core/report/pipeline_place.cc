@@ -190,8 +190,6 @@ std::optional<StagePass> PassOf(const Computation& computation) {
   return pass;
 }
 
-bool IsPipelined(const Module& module) { return Header(module).is_there(); }
-
 std::optional<PipelinePlace> PlaceInPipeline(const Module& module, const Instruction* x) {
   const Header header(module);
   if (!header.is_there()) return std::nullopt;
@@ -213,7 +211,7 @@ std::optional<PipelinePlace> PlaceInPipeline(const Module& module, const Instruc
 }
 
 std::vector<const Instruction*> CopiesInPasses(const Module& module, std::string_view name) {
-  if (!IsPipelined(module)) return {};
+  if (!Header(module).is_there()) return {};
   auto is_copy = [&](std::string_view other) {
     if (!other.starts_with(name)) return false;
     other.remove_prefix(name.size());

@@ -30,9 +30,6 @@ struct PipelinePlace {
   std::string reason;           // in words
 };
 
-// Made by `gshard-opt pipeline`?
-bool IsPipelined(const Module& module);
-
 // What `gshard-opt pipeline` recorded in the text; none if `module` is no such program.
 std::optional<PipelinePlace> PlaceInPipeline(const Module& module, const Instruction* x);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/analysis/axis_text.h"
+#include "core/analysis/partitioned.h"
 #include "core/propagation/rules.h"
 #include "core/report/pipeline_place.h"
 #include "fmt/format.h"

@@ -7,10 +7,10 @@
 
 #include "core/analysis/device_grid.h"
 #include "core/analysis/meshes.h"
+#include "core/analysis/partitioned.h"
 #include "core/propagation/shardy_import.h"
 #include "core/spmd/ready_module.h"
 #include "core/transforms/expand/dynamic_padder.h"
-#include "ir/attribute_names.h"
 #include "ir/sharding_algebra.h"
 
 namespace gshard {
@@ -76,10 +76,6 @@ Expected<void> Propagate(const DeviceGrid& devices, Module& module, PassContext&
   auto done = RunNamed("propagate", module, context, options);
   if (done && split) done = RunNamed("merge-constants", module, context, options);
   return done;
-}
-
-bool IsPipelined(const Module& module) {
-  return module.header().frontend_attributes.find(kPipelineAttribute) != std::string_view::npos;
 }
 
 // Of a copy of a ready module.

@@ -113,11 +113,11 @@ class Emitter {
     Instruction* copy = CloneInto(module_, entry_, x, operands, /*take_name=*/true);
     copy->set_sharding(nullptr);
     if (RunsAsMicrobatches(copy)) SeparateCalled(module_, copy);
+    const Sharding* s = in_.annotation(x);
     if (IsPlacedStack(x)) {
-      const Sharding* s = in_.annotation(x);
       copy->set_sharding(in_.shardings->Outside(copy->shape()->rank(), s, 0));
       if (s != nullptr) emission_.annotations.emplace(copy, s);
-    } else if (const Sharding* s = in_.annotation(x)) {
+    } else if (s != nullptr) {
       copy->set_sharding(borders_.Here(copy->shape(), s));
       if (!in_.layers->regions().IsInside(x)) emission_.annotations.emplace(copy, s);
     } else if (x == old_->root() && x->opcode() == Opcode::kTuple) {
