@@ -426,8 +426,7 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
   if (!IsCompiled(module)) CountDenseRaggedDots(module, report);
   report.mean_branch_step_time_s = report.step_time_s;
   if (priced->model->has_conditionals()) {
-    const auto means = priced->MakeModel({report.overlap, options.fuse_attention, true,
-                                          options.uses_text_cycles, options.masked_shares});
+    const auto means = priced->MakeModel({report.overlap, true, options.uses_text_cycles});
     report.mean_branch_step_time_s = means->Of(*module.entry()).schedule.seconds;
   }
   const double masked_once = WorkTotalsTable().Of(*priced->entry).masked_flops;
@@ -446,9 +445,9 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
   }
   const MemoryOptions memory_options = MemoryOptionsOf(chip, options);
   if (report.pipeline) {
-    EstimateMemory(module, memory_options, *report.pipeline, report.memory);
+    EstimateMemory(module, memory_options, *priced->kernels, *report.pipeline, report.memory);
   } else {
-    report.memory = PeakMemory(module, memory_options);
+    report.memory = PeakMemory(module, memory_options, priced->kernels.get());
   }
   report.memory.limit_bytes = static_cast<int64_t>(chip.hbm_bytes);
   report.memory.limit_name = chip.name;
@@ -465,9 +464,9 @@ void TellAttentionAsWritten(Module& module, const Chip& chip, CostOptions option
   const MemoryOptions memory_options = MemoryOptionsOf(chip, options);
   MemoryReport memory;
   if (priced->pipeline) {
-    EstimateMemory(module, memory_options, *priced->pipeline, memory);
+    EstimateMemory(module, memory_options, *priced->kernels, *priced->pipeline, memory);
   } else {
-    memory = PeakMemory(module, memory_options);
+    memory = PeakMemory(module, memory_options, priced->kernels.get());
   }
   const CostReport::AsWritten written{priced->entry->schedule.seconds, memory.peak_bytes};
   const bool is_same =
@@ -477,6 +476,7 @@ void TellAttentionAsWritten(Module& module, const Chip& chip, CostOptions option
 
 Expected<StepFigures> EstimateStep(Module& module, const Chip& chip, const CostOptions& options) {
   StepFigures figures;
+  std::unique_ptr<ModuleKernels> kernels;
   {
     Expected<PricedStep> priced = PricedStep::Make(module, chip, options);
     if (!priced) return Fail(std::move(priced.error()));
@@ -494,8 +494,9 @@ Expected<StepFigures> EstimateStep(Module& module, const Chip& chip, const CostO
                                         totals.masked_flops) /
                     capacity;
     }
+    kernels = std::move(priced->kernels);
   }
-  figures.peak_bytes = PeakBytes(module, MemoryOptionsOf(chip, options));
+  figures.peak_bytes = PeakBytes(module, MemoryOptionsOf(chip, options), kernels.get());
   return figures;
 }
 

@@ -221,8 +221,8 @@ std::optional<PipelineReport> DescribePipeline(const Module& module, const Mesh*
   return report;
 }
 
-void EstimateMemory(const Module& module, MemoryOptions options, PipelineReport& report,
-                    MemoryReport& memory) {
+void EstimateMemory(const Module& module, MemoryOptions options, ModuleKernels& kernels,
+                    PipelineReport& report, MemoryReport& memory) {
   const std::vector<std::vector<std::string>> names = BranchesNeverRun(report);
   std::map<std::vector<std::string>, size_t> known;  // stages alike have the same peak
   for (const std::vector<std::string>& list : names) {
@@ -230,7 +230,7 @@ void EstimateMemory(const Module& module, MemoryOptions options, PipelineReport&
       options.never_run.push_back(list);
     }
   }
-  memory = PeakMemory(module, options);
+  memory = PeakMemory(module, options, &kernels);
   for (size_t k = 0; k < report.stages.size(); ++k) {
     report.stages[k].peak_bytes = memory.group_peak_bytes[known.at(names[k])];
   }

@@ -82,9 +82,10 @@ struct PipelineReport {
 std::optional<PipelineReport> DescribePipeline(const Module& module, const Mesh* mesh,
                                                StepModel& model);
 
-// `memory` is PeakMemory's; each stage has the peak of devices that run its passes only.
-void EstimateMemory(const Module& module, MemoryOptions options, PipelineReport& report,
-                    MemoryReport& memory);
+// `memory` is PeakMemory's, by the same `kernels`; each stage has the peak of devices that run its
+// passes only.
+void EstimateMemory(const Module& module, MemoryOptions options, ModuleKernels& kernels,
+                    PipelineReport& report, MemoryReport& memory);
 
 }  // namespace gshard
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/analysis/meshes.h"
+#include "core/cost/kernel_time.h"
 #include "ir/compiled_text.h"
 
 namespace gshard {
@@ -26,15 +27,18 @@ Expected<PricedStep> PricedStep::Make(Module& module, const Chip& chip,
   Expected<Network> network = Network::Make(chip, priced.devices, priced.mesh, options.mesh_map);
   if (!network) return Fail(std::move(network.error()));
   priced.network = std::make_unique<Network>(*std::move(network));
-  priced.model = priced.MakeModel({priced.overlap, options.fuse_attention, false,
-                                   options.uses_text_cycles, options.masked_shares});
+  priced.kernels = std::make_unique<ModuleKernels>(
+      module, FusionOptionsOf(chip),
+      ModuleKernels::AttentionOptions{options.fuse_attention, MaskedOnOf(chip),
+                                      options.masked_shares});
+  priced.model = priced.MakeModel({priced.overlap, false, options.uses_text_cycles});
   priced.entry = &priced.model->Of(*module.entry());
   priced.pipeline = DescribePipeline(module, priced.mesh, *priced.model);
   return priced;
 }
 
 std::unique_ptr<StepModel> PricedStep::MakeModel(const StepModelOptions& options) const {
-  return std::make_unique<StepModel>(module_, chip_, mesh, network.get(), options);
+  return std::make_unique<StepModel>(module_, chip_, mesh, network.get(), *kernels, options);
 }
 
 double PricedStep::UsefulFlops(std::optional<double> of_whole_program, double done, double repeated,

@@ -36,6 +36,7 @@ class PricedStep {
   Overlap overlap;   // never kChipDefault
   const Mesh* mesh;  // null: one device, or groups that follow no mesh
   std::unique_ptr<Network> network;
+  std::unique_ptr<ModuleKernels> kernels;
   std::unique_ptr<StepModel> model;
   const ComputationCost* entry = nullptr;
   std::optional<PipelineReport> pipeline;

@@ -72,11 +72,7 @@ class StepBuilder {
       : model_(model), computation_(computation), mixes_(mixes), cost_(cost) {}
 
   void Run() {
-    FusionOptions fusion_options = FusionOptionsOf(model_.chip_);
-    fusion_options.host = &model_.host_;
-    if (model_.attention_) fusion_options.attention = &*model_.attention_;
-    fusion_options.is_compiled = model_.is_compiled_;
-    FusionModel fusion(computation_, model_.users_, fusion_options);
+    const FusionModel& fusion = model_.kernels_.Of(computation_);
     uint32_t last_id = 0;
     first_id_ = UINT32_MAX;
     for (const Instruction* x : computation_.instructions()) {
@@ -193,7 +189,7 @@ class StepBuilder {
       // Kernels that compute a fused value for themselves wait for its operands.
       return fusion.IsFused(x) ? SetNeeds(x, needs) : SetNeeds(x, node);
     }
-    if (model_.host_.IsTransfer(x)) return AddHostTransfer(x);
+    if (model_.kernels_.host().IsTransfer(x)) return AddHostTransfer(x);
     switch (x->opcode()) {
       case Opcode::kParameter:
         return;
@@ -257,10 +253,10 @@ class StepBuilder {
     for (int64_t i = 0; i < std::min(init->operand_count(), root->operand_count()); ++i) {
       const Instruction* value = init->operand(i);
       const Instruction* update = root->operand(i);
-      if (value->opcode() != Opcode::kBroadcast || model_.users_.of(value).size() != 1 ||
+      if (value->opcode() != Opcode::kBroadcast || model_.kernels_.users().of(value).size() != 1 ||
           update->opcode() != Opcode::kDynamicUpdateSlice ||
           CarriedElement(update->operand(0)) != i ||
-          model_.users_.of(update->operand(0)).size() != 1) {
+          model_.kernels_.users().of(update->operand(0)).size() != 1) {
         continue;
       }
       const int32_t node = NodeOf(value);
@@ -285,7 +281,7 @@ class StepBuilder {
   // A kernel that copies `bytes` beside the loop; compilers write theirs themselves.
   Needs AddCopies(const Instruction* loop, double bytes) {
     Needs copies;
-    if (model_.is_compiled_ || bytes == 0) return copies;
+    if (model_.kernels_.is_compiled() || bytes == 0) return copies;
     KernelWork work;
     work.work_class = WorkClass::kMovement;
     work.main = loop;
@@ -413,7 +409,7 @@ class StepBuilder {
     const int32_t node = AddTransfer(x, sides > 0 ? BandwidthSeconds(bytes) : 0, sides * bytes, 1);
     copies_.push_back(node);
     // A program that is scheduled starts it where it stands.
-    if (model_.is_compiled_ && last_compute_ >= 0) WaitFor(node, Needs{last_compute_});
+    if (model_.kernels_.is_compiled() && last_compute_ >= 0) WaitFor(node, Needs{last_compute_});
   }
 
   double BandwidthSeconds(double bytes) const {
@@ -468,7 +464,7 @@ class StepBuilder {
       case Overlap::kPerfect:
         return true;
       case Overlap::kXla:
-        return is_start || (!model_.is_compiled_ && model_.chip_.overlaps_collectives &&
+        return is_start || (!model_.kernels_.is_compiled() && model_.chip_.overlaps_collectives &&
                             !blocking_.contains(&collective));
       default:
         return false;
@@ -604,19 +600,14 @@ class StepBuilder {
 };
 
 StepModel::StepModel(const Module& module, const Chip& chip, const Mesh* mesh,
-                     const Network* network, const StepModelOptions& options)
+                     const Network* network, ModuleKernels& kernels,
+                     const StepModelOptions& options)
     : module_(module),
       chip_(chip),
       network_(network),
+      kernels_(kernels),
       options_(options),
-      users_(module),
-      is_compiled_(IsCompiled(module)),
-      collectives_(module.DeviceCount(), mesh, network),
-      host_(module, users_) {
-  if (options.fuse_attention && !is_compiled_) {
-    attention_.emplace(module, users_, MaskedOnOf(chip), options.masked_shares);
-  }
-}
+      collectives_(module.DeviceCount(), mesh, network) {}
 
 StepModel::~StepModel() = default;
 
@@ -626,7 +617,8 @@ std::unique_ptr<ComputationCost> StepModel::Build(const Computation& computation
   cost->computation = &computation;
   cost->trips = trips;
   StepBuilder(*this, computation, mixes, *cost).Run();
-  cost->schedule = Simulate(cost->nodes, trips, is_compiled_, chip_.collective_compute_share);
+  cost->schedule =
+      Simulate(cost->nodes, trips, kernels_.is_compiled(), chip_.collective_compute_share);
   return cost;
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/analysis/kernels/module_kernels.h"
 #include "core/cost/branched_loop.h"
 #include "core/cost/chip.h"
 #include "core/cost/collective_cost.h"
@@ -23,14 +24,10 @@
 
 namespace gshard {
 
-class KnownMaskedShares;
-
 struct StepModelOptions {
   Overlap overlap = Overlap::kXla;  // kChipDefault is not allowed: PricedStep replaces it
-  bool fuse_attention = true;
-  bool mean_branches = false;    // conditionals take the mean of their branches, not the dearest
-  bool uses_text_cycles = true;  // where the text has them and the chip's clock is known
-  KnownMaskedShares* masked_shares = nullptr;  // CostOptions::masked_shares
+  bool mean_branches = false;       // conditionals take the mean of their branches, not the dearest
+  bool uses_text_cycles = true;     // where the text has them and the chip's clock is known
 };
 
 struct ComputationCost;
@@ -82,9 +79,10 @@ struct ComputationCost {
 // Not thread-safe: Of computes costs when they are first asked for, and keeps them.
 class StepModel {
  public:
-  // All must outlive the model. `network` may be null: collectives take no time.
+  // All must outlive the model. `network` may be null: collectives take no time. `kernels`: of the
+  // module, by FusionOptionsOf(chip).
   StepModel(const Module& module, const Chip& chip, const Mesh* mesh, const Network* network,
-            const StepModelOptions& options);
+            ModuleKernels& kernels, const StepModelOptions& options);
   ~StepModel();
 
   // Returns the cost of `trips` executions in a row; computed once for each pair. The reference is
@@ -114,12 +112,9 @@ class StepModel {
   const Module& module_;
   const Chip& chip_;
   const Network* network_;
+  ModuleKernels& kernels_;
   StepModelOptions options_;
-  Users users_;
-  bool is_compiled_;
-  std::optional<ModuleAttention> attention_;
   CollectiveCosts collectives_;
-  HostMemory host_;
   std::map<std::pair<const Computation*, double>, std::unique_ptr<ComputationCost>> costs_;
   std::vector<std::unique_ptr<ComputationCost>> mixed_bodies_;
   std::vector<std::unique_ptr<BranchedLoop>> branched_loops_;

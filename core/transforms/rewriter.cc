@@ -31,7 +31,8 @@ bool RewriteAll(Module& module, const std::vector<Computation*>& computations,
   Rewriter rewriter(module);
   bool changed = false;
   for (Computation* computation : computations) changed |= rewriter.Run(computation, visit);
-  return RemoveDeadCode(module) || changed;
+  const bool has_dead_code = changed || rewriter.has_made();
+  return (has_dead_code && RemoveDeadCode(module)) || changed;
 }
 
 }  // namespace
@@ -39,11 +40,6 @@ bool RewriteAll(Module& module, const std::vector<Computation*>& computations,
 void Rewriter::SetValue(const Instruction* x, Instruction* by) {
   if (x->id() >= value_.size()) value_.resize(module_.instruction_limit());
   value_[x->id()] = by;
-}
-
-void Rewriter::TakeNew() {
-  const std::span<Instruction* const> all = builder_->computation()->instructions();
-  for (; taken_ < all.size(); ++taken_) list_.push_back(all[taken_]);
 }
 
 void Rewriter::Begin(Computation* computation) {
@@ -148,10 +144,14 @@ bool Rewriter::Run(Computation* computation, const Visit& visit) {
     TakeNew();
     const std::span<Instruction* const> made = std::span(list_).subspan(before);
     CountOperands(made);
-    const bool is_new = by != x && std::find(made.begin(), made.end(), by) != made.end();
+    if (by == x) {
+      list_.push_back(x);
+      continue;
+    }
+    const bool is_new = std::find(made.begin(), made.end(), by) != made.end();
     const bool keeps_sharding =
         is_new || x->sharding() == nullptr || x->sharding() == by->sharding();
-    if (by == x || !keeps_sharding) {
+    if (!keeps_sharding) {
       Keep(x);
       continue;
     }

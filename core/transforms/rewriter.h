@@ -34,6 +34,8 @@ class Rewriter {
   // sharding is never lost: an annotated instruction is replaced by a new one, which takes it over,
   // or by one with the same.
   bool Run(Computation* computation, const Visit& visit);
+  // Has anything been made by builder(), whether it stands in for something or not?
+  bool has_made() const { return has_made_; }
 
   // Within a sweep: uses by instructions that are still needed (an operand used twice counts
   // twice), the root counting once.
@@ -71,7 +73,13 @@ class Rewriter {
   void Release(Instruction* x);
   void SetValue(const Instruction* x, Instruction* by);
   // Whatever the builder has made since.
-  void TakeNew();
+  void TakeNew() {
+    const std::span<Instruction* const> all = builder_->computation()->instructions();
+    if (taken_ == all.size()) return;
+    list_.insert(list_.end(), all.begin() + static_cast<std::ptrdiff_t>(taken_), all.end());
+    taken_ = all.size();
+    has_made_ = true;
+  }
   void RedirectControlPredecessors();
 
   Module& module_;
@@ -80,10 +88,11 @@ class Rewriter {
   std::vector<Instruction*> list_;   // the new list
   std::vector<Instruction*> value_;  // by id: what stands in; null: itself
   std::vector<int32_t> uses_;        // by id
+  bool has_made_ = false;
 };
 
-// Passes over all computations: runs `visit` on each, then removes dead code. True if the module
-// changed.
+// Passes over all computations: runs `visit` on each, then, where anything was replaced or made,
+// removes dead code. True if the module changed.
 bool RewriteModule(Module& module, const Rewriter::Visit& visit);
 // Only over those that run while loops.
 bool RewriteLoopCallers(Module& module, const Rewriter::Visit& visit);

@@ -35,11 +35,10 @@ class ModuleAttention {
   const std::vector<AttentionKernel>& KernelsOf(const Computation& computation) const;
 
   // Never computed: an array, or element `element` of a tuple, that only attention kernels need, as
-  // masks or as saved scores.
+  // masks or as saved scores. What has come into the module since is not.
   bool IsSpared(const Instruction* x, int64_t element = 0) const {
-    const std::vector<bool>& spared = spared_;
-    if (spared.empty()) return false;
-    return spared[begin_[x->id()] + static_cast<size_t>(element)];
+    if (spared_.empty() || x->id() >= begin_.size()) return false;
+    return spared_[begin_[x->id()] + static_cast<size_t>(element)];
   }
 
  private:

@@ -73,15 +73,10 @@ const CopyCosts::Values& CopyCosts::OtherSources(int32_t kernel, const Instructi
     open_.push_back(operand);
     --left;
   };
-  const FusionKernel& draft = drafts_[kernel].kernel;
-  for (const auto* list : {&draft.members, &draft.copies}) {
-    for (const Instruction* member : *list) {
-      for (const Instruction* operand : member->operands()) {
-        if (!is_large(operand)) continue;
-        const KernelDrafts::KernelList theirs = drafts_.KernelsOf(operand);
-        if (std::ranges::find(theirs, kernel) == theirs.end()) visit(operand);
-      }
-    }
+  drafts_.UpdateReads(kernel);
+  const KernelDraft& draft = drafts_[kernel];
+  for (const KernelReads* reads : {&draft.of_members, &draft.of_copies}) {
+    for (const Instruction* array : reads->arrays) visit(array);
   }
   while (!open_.empty() && left > 0) {
     const Instruction* value = open_.back();

@@ -94,6 +94,7 @@ struct KernelMembership {
 };
 
 // Immutable after construction: may be read by many threads as long as the module does not change.
+// What comes into the module later is in no kernel.
 class FusionModel {
  public:
   FusionModel(const Computation& computation, const Users& users,
@@ -101,7 +102,8 @@ class FusionModel {
 
   // True: the value is never materialised.
   bool IsFused(const Instruction* instruction) const {
-    return members_[Index(instruction)].is_fused;
+    const size_t index = Index(instruction);
+    return index < members_.size() && members_[index].is_fused;
   }
   // The materialised values that computing `instruction` reads, each once, fused operands looked
   // through.
@@ -112,7 +114,8 @@ class FusionModel {
   const std::vector<FusionKernel>& kernels() const { return kernels_; }
   // The kernel that has `instruction` as a member, or null.
   const FusionKernel* KernelOf(const Instruction* instruction) const {
-    int32_t kernel = members_[Index(instruction)].kernel;
+    const size_t index = Index(instruction);
+    const int32_t kernel = index < members_.size() ? members_[index].kernel : -1;
     return kernel < 0 ? nullptr : &kernels_[static_cast<size_t>(kernel)];
   }
   const std::vector<AttentionKernel>& attention() const { return *attention_; }

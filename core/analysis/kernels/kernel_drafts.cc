@@ -29,6 +29,25 @@ bool KernelDrafts::Needs(int32_t kernel, const Instruction* x) {
   return is_below || NeedsAny(kernel, x, [&](const Instruction* operand) { return operand == x; });
 }
 
+void KernelDrafts::UpdateReads(int32_t kernel) {
+  const auto is_computed = [&](const Instruction* x) {
+    const KernelList theirs = KernelsOf(x);
+    return std::ranges::find(theirs, kernel) != theirs.end();
+  };
+  const auto update = [&](const std::vector<const Instruction*>& all, KernelReads& reads) {
+    for (; reads.count < all.size(); ++reads.count) {
+      for (const Instruction* operand : all[reads.count]->operands()) {
+        const Shape* shape = operand->shape();
+        if (shape->IsArray() && shape->rank() > 0) reads.arrays.push_back(operand);
+      }
+    }
+    std::erase_if(reads.arrays, is_computed);
+  };
+  KernelDraft& draft = (*this)[kernel];
+  update(draft.kernel.members, draft.of_members);
+  update(draft.kernel.copies, draft.of_copies);
+}
+
 bool KernelDrafts::VisitMembers(int32_t kernel, size_t begin) {
   KernelDraft& draft = (*this)[kernel];
   if (begin < draft.too_many_from) return false;

@@ -16,8 +16,16 @@
 
 namespace gshard {
 
+// The arrays that instructions of a kernel, to which more are added, read but the kernel does not
+// compute: those of the first `count` of them.
+struct KernelReads {
+  std::vector<const Instruction*> arrays;
+  size_t count = 0;
+};
+
 struct KernelDraft {
   FusionKernel kernel;
+  KernelReads of_members, of_copies;  // as KernelDrafts::UpdateReads leaves them
   KernelRole root_role = KernelRole::kOpaque;
   bool has_dot = false, has_movement = false, has_row_statistic = false;
   int search = 0;  // that came to it last
@@ -74,6 +82,8 @@ class KernelDrafts {
     for (const int32_t kernel : kernels) lists_.push_back(kernel);
   }
   void SetKernels(const Instruction* x, int32_t kernel) { SetKernels(x, KernelList(&kernel, 1)); }
+  // Brings the kernel's of_members and of_copies up to date.
+  void UpdateReads(int32_t kernel);
 
   // Does the kernel need x, through all that other kernels need for their results? Nothing found
   // within a bound counts as yes.

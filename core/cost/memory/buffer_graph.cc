@@ -29,12 +29,16 @@ bool RunsConditionally(Opcode opcode) {
 
 class GraphBuilder {
  public:
-  GraphBuilder(const Computation& computation, const Users& users,
+  GraphBuilder(const Computation& computation, ModuleKernels& kernels,
                const BufferGraphOptions& options, const FactsOfCallees& facts)
-      : computation_(computation), users_(users), options_(options), facts_(facts) {
-    if (!options.is_scheduled) fusion_.emplace(computation, users, options.fusion);
+      : computation_(computation),
+        users_(kernels.users()),
+        host_(kernels.host()),
+        options_(options),
+        facts_(facts),
+        fusion_(options.is_scheduled ? nullptr : &kernels.Of(computation)) {
     if (!options.is_scheduled && IsOfTpu(options.tiling)) {
-      minor_dims_.emplace(computation, users);
+      minor_dims_.emplace(computation, users_);
     }
     for (const Instruction* x : computation.instructions()) {
       first_id_ = std::min(first_id_, x->id());
@@ -67,7 +71,7 @@ class GraphBuilder {
     for (uint32_t buffer = 0; buffer < graph_.buffers.size(); ++buffer) AddOverwrites(buffer);
     FindParts();
     if (options_.fusion.for_tpu) FindEarlyCopies();
-    if (options_.runs_kernels_whole && fusion_) JoinResults();
+    if (options_.runs_kernels_whole && fusion_ != nullptr) JoinResults();
     return std::move(graph_);
   }
 
@@ -81,22 +85,19 @@ class GraphBuilder {
 
   PlaceOf& Place(const Instruction* x) { return places_[x->id() - first_id_]; }
   const PlaceOf& Place(const Instruction* x) const { return places_[x->id() - first_id_]; }
-  bool IsFused(const Instruction* x) const { return fusion_ && fusion_->IsFused(x); }
+  bool IsFused(const Instruction* x) const { return fusion_ != nullptr && fusion_->IsFused(x); }
   bool IsOnHost(const Instruction* x, int64_t leaf, const Shape* shape) const {
     if (shape->IsArray() && IsHostLayout(shape)) return true;
-    const HostMemory* host = options_.fusion.host;
-    return host != nullptr && !host->IsEmpty() && HasFlatElements(x) && host->Has(x, leaf);
+    return !host_.IsEmpty() && HasFlatElements(x) && host_.Has(x, leaf);
   }
   static bool HasFlatElements(const Instruction* x) {
     return !x->shape()->IsTuple() ||
            x->shape()->leaf_count() == static_cast<int64_t>(x->shape()->elements().size());
   }
-  bool IsTransfer(const Instruction* x) const {
-    return options_.fusion.host != nullptr && options_.fusion.host->IsTransfer(x);
-  }
+  bool IsTransfer(const Instruction* x) const { return host_.IsTransfer(x); }
   // Nested tuples are told apart by their elements only: their leaves are none's.
   bool IsSpared(const Instruction* x, int64_t leaf) const {
-    return fusion_ && HasFlatElements(x) && fusion_->IsSpared(x, leaf);
+    return fusion_ != nullptr && HasFlatElements(x) && fusion_->IsSpared(x, leaf);
   }
   // Of a value that is no part of another kernel.
   std::span<const uint32_t> LeavesOf(const Instruction* x) {
@@ -504,8 +505,7 @@ class GraphBuilder {
   // A compiler that overlaps copies with kernels starts those from the host as soon as it can: what
   // needs only arguments, or slices of what lies on the host, at the start.
   void FindEarlyCopies() {
-    const HostMemory* host = options_.fusion.host;
-    if (host == nullptr || host->IsEmpty()) return;
+    if (host_.IsEmpty()) return;
     constexpr int64_t kAddressBytes = 4096;  // counters and offsets
     graph_.starts_early.assign(graph_.nodes.size(), false);
     std::vector<bool> is_ready(graph_.nodes.size(), false);
@@ -517,7 +517,7 @@ class GraphBuilder {
       int64_t bytes = 0;
       for (uint32_t buffer : graph_.allocates[node]) bytes += graph_.buffers[buffer].bytes;
       is_ready[node] = x->opcode() == Opcode::kParameter || bytes <= kAddressBytes;
-      graph_.starts_early[node] = x->shape()->IsArray() && IsTransfer(x) && !host->Has(x);
+      graph_.starts_early[node] = x->shape()->IsArray() && IsTransfer(x) && !host_.Has(x);
     }
     for (uint32_t node = static_cast<uint32_t>(graph_.nodes.size()); node-- > 0;) {
       if (!graph_.starts_early[node]) continue;
@@ -604,7 +604,7 @@ class GraphBuilder {
   bool IsOneOfSeveral(const Instruction* x) const {
     if (!options_.fusion.for_tpu) return false;
     if (x->opcode() == Opcode::kFusion) return x->shape()->leaf_count() > 1;
-    const FusionKernel* kernel = fusion_ ? fusion_->KernelOf(x) : nullptr;
+    const FusionKernel* kernel = fusion_ != nullptr ? fusion_->KernelOf(x) : nullptr;
     return kernel != nullptr &&
            std::ranges::any_of(kernel->members, [&](const Instruction* member) {
              return member != x && !fusion_->IsFused(member);
@@ -614,7 +614,7 @@ class GraphBuilder {
   // On TPUs, is x a second result of another value's kernel? Such are in place only where they are
   // given back in a donated argument's memory.
   bool IsWrittenBeside(const Instruction* x) const {
-    if (!fusion_ || !options_.fusion.for_tpu || Place(x).is_result) return false;
+    if (fusion_ == nullptr || !options_.fusion.for_tpu || Place(x).is_result) return false;
     const FusionKernel* kernel = fusion_->KernelOf(x);
     return kernel != nullptr && kernel->root != x;
   }
@@ -677,9 +677,10 @@ class GraphBuilder {
 
   const Computation& computation_;
   const Users& users_;
+  const HostMemory& host_;
   const BufferGraphOptions& options_;
   const FactsOfCallees& facts_;
-  std::optional<FusionModel> fusion_;
+  const FusionModel* fusion_;                       // null: of compiled text
   std::optional<ComputationMinorDims> minor_dims_;  // of a TPU's program
   uint32_t first_id_ = UINT32_MAX, last_id_ = 0;
   std::vector<PlaceOf> places_;  // by instruction id
@@ -710,9 +711,9 @@ AdjacencyLists Reversed(const AdjacencyLists& lists) {
   return reversed;
 }
 
-BufferGraph MakeBufferGraph(const Computation& computation, const Users& users,
+BufferGraph MakeBufferGraph(const Computation& computation, ModuleKernels& kernels,
                             const BufferGraphOptions& options, const FactsOfCallees& facts) {
-  return GraphBuilder(computation, users, options, facts).Build();
+  return GraphBuilder(computation, kernels, options, facts).Build();
 }
 
 }  // namespace gshard

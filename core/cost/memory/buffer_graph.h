@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/analysis/kernels/fusion.h"
+#include "core/analysis/kernels/module_kernels.h"
 #include "core/cost/memory/buffer_size.h"
 #include "ir/computation.h"
 
@@ -96,8 +96,8 @@ struct BufferGraphOptions {
   bool runs_kernels_whole = false;
 };
 
-// `users`: of the whole module. `facts`: of all computations that this one calls.
-BufferGraph MakeBufferGraph(const Computation& computation, const Users& users,
+// `kernels`: of the module. `facts`: of all computations that this one calls.
+BufferGraph MakeBufferGraph(const Computation& computation, ModuleKernels& kernels,
                             const BufferGraphOptions& options, const FactsOfCallees& facts);
 
 }  // namespace gshard

@@ -46,12 +46,12 @@ bool IsBeforeFastMemory(const Module& module) {
 
 }  // namespace
 
-ModuleMemory::ModuleMemory(const Module& module, const MemoryOptions& options)
-    : module_(module), options_(options), users_(module), host_(module, users_) {
-  options_.fusion.host = &host_;
-  if (options_.fuse_attention && !IsCompiled(module_)) {
-    options_.fusion.attention =
-        &attention_.emplace(module_, users_, std::nullopt);
+ModuleMemory::ModuleMemory(const Module& module, const MemoryOptions& options,
+                           ModuleKernels* kernels)
+    : module_(module), options_(options), kernels_(kernels) {
+  if (kernels_ == nullptr) {
+    const ModuleKernels::AttentionOptions attention{.is_one_kernel = options_.fuse_attention};
+    kernels_ = &own_kernels_.emplace(module_, options_.fusion, attention);
   }
   FindCallKinds();
   for (const Computation* computation : CallPostOrder(module_)) {
@@ -130,7 +130,7 @@ void ModuleMemory::Analyze(const Computation& computation) {
       options_.counts_host,
       options_.fusion,
       options_.fast_memory_bytes > 0 && !module_.header().is_scheduled};
-  result.graph = MakeBufferGraph(computation, users_, graph_options, facts_);
+  result.graph = MakeBufferGraph(computation, *kernels_, graph_options, facts_);
   result.context = ContextOf(result.graph);
   for (uint32_t buffer : result.graph.parameter_leaves)
     result.parameter_bytes += result.graph.buffers[buffer].bytes;

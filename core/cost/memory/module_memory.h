@@ -17,7 +17,9 @@ namespace gshard {
 // A snapshot: invalid after the module changes. Linear but for the schedules' sorting.
 class ModuleMemory {
  public:
-  ModuleMemory(const Module& module, const MemoryOptions& options);
+  // `kernels`: of the module, by options.fusion and options.fuse_attention; null: it finds them.
+  ModuleMemory(const Module& module, const MemoryOptions& options,
+               ModuleKernels* kernels = nullptr);
 
   const ComputationMemory& entry() const { return computations_.at(module_.entry()); }
   // Of the entry, and of what while loops, conditionals, calls and async-starts call.
@@ -33,7 +35,7 @@ class ModuleMemory {
   // The peak of devices for which computations of these names take no memory.
   int64_t PeakWithout(const std::vector<std::string>& names) const;
   // Does something lie on the host?
-  bool HasHost() const { return !host_.IsEmpty(); }
+  bool HasHost() const { return !kernels_->host().IsEmpty(); }
   // The callee of `x` whose peak counts while `x` runs; it has at least one.
   const ComputationMemory& DeepestCallee(const Instruction* x) const;
 
@@ -56,9 +58,8 @@ class ModuleMemory {
 
   const Module& module_;
   MemoryOptions options_;
-  Users users_;
-  std::optional<ModuleAttention> attention_;
-  HostMemory host_;
+  std::optional<ModuleKernels> own_kernels_;
+  ModuleKernels* kernels_;
   std::unordered_map<const Computation*, CallKind> kinds_;
   std::unordered_map<const Computation*, int64_t> calls_;  // from how many places
   ComputationMemories computations_;

@@ -224,16 +224,27 @@ struct CompilerChanges {
   }
   bool Any() const { return inlines_calls || combines_all_reduces; }
 
-  void ApplyTo(Module& module, const MemoryOptions& options) const {
-    if (inlines_calls && CheckInlinedSize(module) && InlineCalls(module)) {
-      RemoveDeadCode(module);
+  void Inline(Module& module) const {
+    if (inlines_calls && CheckInlinedSize(module) && InlineCalls(module)) RemoveDeadCode(module);
+  }
+  // `kernels`: of the module.
+  void CombineAllReduces(Module& module, const MemoryOptions& options,
+                         ModuleKernels& kernels) const {
+    if (!combines_all_reduces) return;
+    for (const Computation* computation : module.computations()) {
+      const bool has_any = std::ranges::any_of(
+          computation->instructions(),
+          [](const Instruction* x) { return x->opcode() == Opcode::kAllReduce; });
+      if (has_any) kernels.Of(*computation);
     }
-    if (combines_all_reduces) {
-      CombineOptions combine{options.combine_bytes, std::numeric_limits<int64_t>::max()};
-      CombineCollectives(module, Opcode::kAllReduce, combine);
-    }
+    const CombineOptions combine{options.combine_bytes, std::numeric_limits<int64_t>::max()};
+    if (CombineCollectives(module, Opcode::kAllReduce, combine)) kernels.Update();
   }
 };
+
+ModuleKernels::AttentionOptions AttentionOf(const MemoryOptions& options) {
+  return {.is_one_kernel = options.fuse_attention};
+}
 
 }  // namespace
 
@@ -243,13 +254,17 @@ std::string_view BufferClassName(BufferClass kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
-MemoryReport PeakMemory(const Module& module, const MemoryOptions& options) {
+MemoryReport PeakMemory(const Module& module, const MemoryOptions& options,
+                        ModuleKernels* kernels) {
   std::shared_ptr<Module> compiled;  // null: the module as it is
+  std::optional<ModuleKernels> of_compiled;
   if (const CompilerChanges changes(module); changes.Any()) {
     compiled = module.Clone();
-    changes.ApplyTo(*compiled, options);
+    changes.Inline(*compiled);
+    kernels = &of_compiled.emplace(*compiled, options.fusion, AttentionOf(options));
+    changes.CombineAllReduces(*compiled, options, *kernels);
   }
-  const ModuleMemory memory(compiled ? *compiled : module, options);
+  const ModuleMemory memory(compiled ? *compiled : module, options, kernels);
   MemoryReport report = MemoryReporter(memory).Run();
   for (const std::vector<std::string>& names : options.never_run) {
     report.group_peak_bytes.push_back(memory.PeakWithout(names));
@@ -258,16 +273,21 @@ MemoryReport PeakMemory(const Module& module, const MemoryOptions& options) {
     MemoryOptions of_host = options;
     of_host.counts_host = true;
     of_host.fast_memory_bytes = 0;
-    const ModuleMemory host(compiled ? *compiled : module, of_host);
+    const ModuleMemory host(compiled ? *compiled : module, of_host, kernels);
     report.host_peak_bytes = host.entry().liveness.peak_bytes;
   }
   report.compiled = std::move(compiled);
   return report;
 }
 
-int64_t PeakBytes(Module& module, const MemoryOptions& options) {
-  if (const CompilerChanges changes(module); changes.Any()) changes.ApplyTo(module, options);
-  return ModuleMemory(module, options).PeakBytes();
+int64_t PeakBytes(Module& module, const MemoryOptions& options, ModuleKernels* kernels) {
+  const CompilerChanges changes(module);
+  changes.Inline(module);
+  std::optional<ModuleKernels> of_compiled;
+  if (kernels == nullptr || changes.inlines_calls)
+    kernels = &of_compiled.emplace(module, options.fusion, AttentionOf(options));
+  changes.CombineAllReduces(module, options, *kernels);
+  return ModuleMemory(module, options, kernels).PeakBytes();
 }
 
 Expected<void> CheckBoundedSizes(const Module& module) {

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/analysis/kernels/fusion.h"
+#include "core/analysis/kernels/module_kernels.h"
 #include "core/cost/memory/buffer_size.h"
 #include "ir/diagnostic.h"
 #include "ir/module.h"
@@ -100,12 +100,15 @@ struct MemoryOptions {
   std::vector<std::vector<std::string>> never_run;
 };
 
-// `module` is the program of one device.
-MemoryReport PeakMemory(const Module& module, const MemoryOptions& options = {});
+// `module` is the program of one device. `kernels`: its kernels, by options.fusion and
+// options.fuse_attention, where a caller has them; null: they are found.
+MemoryReport PeakMemory(const Module& module, const MemoryOptions& options = {},
+                        ModuleKernels* kernels = nullptr);
 
 // Its peak_bytes alone, for searches over many programs. The module is changed as a compiler would
 // before it places buffers (calls inlined, all-reduces combined) and must not be used further.
-int64_t PeakBytes(Module& module, const MemoryOptions& options = {});
+int64_t PeakBytes(Module& module, const MemoryOptions& options = {},
+                  ModuleKernels* kernels = nullptr);
 
 // An error at the first array whose size is not known: unbounded dimensions (E-COST-010).
 Expected<void> CheckBoundedSizes(const Module& module);
