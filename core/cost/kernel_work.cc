@@ -277,7 +277,8 @@ KernelWork WorkOf(const FusionModel& model, const FusionKernel& kernel) {
       }
       if (!model.IsFused(x)) {
         reads.Need(x, 1);
-        if (!IsInFastMemory(x->shape())) work.bytes += WrittenBytes(x);
+        const bool is_spared = x->shape()->IsArray() && model.IsSpared(x);
+        if (!is_spared && !IsInFastMemory(x->shape())) work.bytes += WrittenBytes(x);
       }
       reads.NeedOperands(x, attention != nullptr ? 1 : reads.ShareOfValue(x));
       for (const Instruction* operand : x->operands()) {

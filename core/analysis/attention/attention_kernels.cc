@@ -59,6 +59,11 @@ bool IsExponentialOfDifference(const Instruction* x) {
   return x->opcode() == Opcode::kSubtract && RepeatsRows(x->operand(1));
 }
 
+// What a loop carries, or what a branch is given.
+bool IsCarried(const Instruction* x) {
+  return x->opcode() == Opcode::kGetTupleElement && x->operand(0)->opcode() == Opcode::kParameter;
+}
+
 // Where masks that are spread over the scores are saved, for the backward pass. All layers may have
 // one mask, so its users are looked through once.
 class MaskStores {
@@ -279,16 +284,36 @@ class Region {
 
   // Scores of the forward pass, a slice of what a loop carries, that only `user` needs.
   bool AddLoad(const Instruction* x, const Instruction* user) {
+    return users_.of(x).size() == 1 && users_.of(x)[0] == user && AddLoads(x);
+  }
+
+  // The same that products of the region take, too, dv = dot(p, do), and nobody else.
+  bool AddLoadOfProducts(const Instruction* x) {
+    bool has_product = false;
+    for (const Instruction* user : users_.of(x)) {
+      const bool is_product = IsBatchedDot(user) && !scores_.Has(user);
+      has_product = has_product || is_product;
+      if (!is_product && !scores_.Has(user)) return false;
+    }
+    if (!has_product || !AddLoads(x)) return false;
+    for (const Instruction* user : users_.of(x)) {
+      if (!scores_.Has(user) && !IsConsuming(user)) consuming_.push_back(user);
+    }
+    return true;
+  }
+
+  // `x` and what it is made of, up to what a loop carries.
+  bool AddLoads(const Instruction* x) {
     std::vector<const Instruction*> chain;
-    for (; users_.of(x).size() == 1 && users_.of(x)[0] == user; user = x, x = x->operand(0)) {
+    for (;; x = x->operand(0)) {
+      if (!chain.empty() && IsCarried(x)) break;
+      if (!chain.empty() && users_.of(x).size() != 1) return false;
       chain.push_back(x);
-      if (x->opcode() == Opcode::kDynamicSlice) {
-        loads_.insert(loads_.end(), chain.begin(), chain.end());
-        return true;
-      }
+      if (x->opcode() == Opcode::kDynamicSlice) break;
       if (!KeepsElements(x) || x->operand_count() != 1) return false;
     }
-    return false;
+    loads_.insert(loads_.end(), chain.begin(), chain.end());
+    return true;
   }
 
   // What a score is made of: dots of this kind, and values that nobody else needs.
@@ -302,6 +327,7 @@ class Region {
         AddScores(operand);
         continue;
       }
+      if (IsResidual(operand) || AddLoadOfProducts(operand)) continue;
       const Instruction* source = operand;  // a mask may have another name
       while (KeepsOrder(source->opcode())) source = source->operand(0);
       if (source->opcode() == Opcode::kBroadcast && !rows_.Has(source->operand(0))) {

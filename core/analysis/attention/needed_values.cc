@@ -1,5 +1,8 @@
 #include "core/analysis/attention/needed_values.h"
 
+#include <algorithm>
+#include <ranges>
+
 #include "ir/op_traits.h"
 
 namespace gshard {
@@ -37,6 +40,32 @@ NeededValues::NeededValues(const Module& module, const Changes& changes) : chang
   const std::vector<const Instruction*> left_out = std::move(left_out_);
   for (const Instruction* x : left_out) Need(x, kAll);
   VisitPending();
+  // Callers come behind what they call.
+  if (left_out.empty()) return;
+  for (const Computation* computation : std::views::reverse(module.computations())) {
+    if (callers_of_.contains(computation)) LeaveOutParameter(*computation);
+  }
+}
+
+void NeededValues::LeaveOutParameter(const Computation& computation) {
+  const Instruction* parameter = computation.parameter(0);
+  const auto [from, to] = callers_of_.equal_range(&computation);
+  const auto leaves_out = [&](const Instruction* caller, int64_t element) {
+    if (caller->opcode() == Opcode::kWhile) return IsLeftOut(caller, element);
+    for (size_t branch = 0; branch < caller->called().size(); ++branch) {
+      const bool is_here = caller->called()[branch] == &computation;
+      if (is_here && !IsLeftOut(caller->operand(static_cast<int64_t>(branch) + 1), element))
+        return false;
+    }
+    return true;
+  };
+  for (int64_t i = 0; i < ElementsOf(parameter); ++i) {
+    State& state = states_[begin_[parameter->id()] + static_cast<size_t>(i)];
+    if (state != State::kUnknown) continue;
+    const bool is_left_out =
+        std::all_of(from, to, [&](const auto& caller) { return leaves_out(caller.second, i); });
+    if (is_left_out) state = State::kLeftOut;
+  }
 }
 
 void NeededValues::VisitPending() {

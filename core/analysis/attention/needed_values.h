@@ -44,6 +44,9 @@ class NeededValues {
   void VisitOnce(const Instruction* x);
   // Element `element` of what `caller`, a loop or a conditional, hands to its computation `called`.
   void NeedOfCaller(const Instruction* caller, const Computation* called, int64_t element);
+  // What callers leave out is left out of the computation's parameter, too, if nothing there reads
+  // it: what a loop's condition or a branch does not ask for.
+  void LeaveOutParameter(const Computation& computation);
 
   const Changes& changes_;
   std::vector<size_t> begin_;                       // by instruction id

@@ -82,7 +82,7 @@ TEST_CASE("What one branch stores and another would make itself is left out of a
     return user->name() == "attention" && operand->name() == "saved";
   };
   CHECK(LeftOut({makes_scores, {}}) ==
-        "scores stored#1 q#1 saved reads#1 s#2 b state#1 done#1 b2 t#2 init#2 loop#2 ");
+        "p#1 scores stored#1 q#1 saved reads#1 s#2 b state#1 done#1 b2 t#2 s.1#2 init#2 loop#2 ");
 }
 
 }  // namespace
