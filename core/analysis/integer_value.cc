@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "core/analysis/integer_elements.h"
 #include "ir/custom_call.h"
 #include "ir/integer_operation.h"
 #include "ir/literal.h"
@@ -32,6 +33,14 @@ std::optional<int64_t> IntegerValues::Compute(const Instruction* x, int depth) {
     case Opcode::kBroadcast:
     case Opcode::kOptBarrier:
       return Evaluate(x->operand(0), depth);
+    case Opcode::kSlice: {
+      const Instruction* table = x->operand(0);
+      if (table->opcode() != Opcode::kConstant) return std::nullopt;
+      const Literal* literal = table->attributes<ConstantAttributes>().literal;
+      if (literal->elided) return std::nullopt;
+      const Dims starts = x->attributes<SliceAttributes>().starts;
+      return ElementAsInt64(*literal, RowMajor(table->shape()->dims(), starts));
+    }
     case Opcode::kCustomCall:
       if (!IsIdentityCall(*x) || x->operand_count() != 1) return std::nullopt;
       return Evaluate(x->operand(0), depth);

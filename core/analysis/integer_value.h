@@ -15,7 +15,7 @@ namespace gshard {
 class IntegerValues {
  public:
   // Of an integer or pred of one element that follows from constants alone, through operations of
-  // ir/integer_operation.h, copies and tuples; nothing where it does not.
+  // ir/integer_operation.h, copies, tuples and slices of constants; nothing where it does not.
   std::optional<int64_t> Evaluate(const Instruction* x) { return Evaluate(x, 0); }
 
  private:

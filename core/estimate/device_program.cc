@@ -11,6 +11,7 @@
 #include "core/spmd/per_device_module.h"
 #include "core/transforms/cse.h"
 #include "core/transforms/dense_ragged_dots.h"
+#include "core/transforms/expand/unrolled_random_bits.h"
 #include "core/transforms/forward_tuple_elements.h"
 #include "core/transforms/inline_calls.h"
 #include "core/transforms/tpu/multiplied_dots.h"
@@ -116,7 +117,8 @@ Expected<StepFigures> PriceProgram(DeviceProgram program, const Chip& chip, Cost
 Cleanup CleanupOf(const Chip& chip) {
   return {.rounds_operands = chip.RoundsDotOperands(),
           .for_tpu = chip.compiler == Chip::Compiler::kTpu,
-          .dense_ragged_dots = chip.HasDenseRaggedDots()};
+          .dense_ragged_dots = chip.HasDenseRaggedDots(),
+          .unrolls_bits = chip.compiler != Chip::Compiler::kCpu};
 }
 
 Expected<void> CleanForCost(Module& module, const Cleanup& cleanup) {
@@ -126,6 +128,7 @@ Expected<void> CleanForCost(Module& module, const Cleanup& cleanup) {
   }
   ForwardTupleElements(module);
   RemoveDeadCode(module);
+  if (cleanup.unrolls_bits) UnrollRandomBits(module);
   if (cleanup.dense_ragged_dots) MakeRaggedDotsDense(module);
   MergeEqualLoopState(module);
   if (cleanup.for_tpu) {

@@ -87,6 +87,7 @@ struct Cleanup {
   bool rounds_operands = false;    // core/transforms/tpu/rounded_operands.h
   bool for_tpu = false;            // multiplied_dots.h and sunk_broadcasts.h beside it
   bool dense_ragged_dots = false;  // core/transforms/dense_ragged_dots.h
+  bool unrolls_bits = false;       // core/transforms/expand/unrolled_random_bits.h
 };
 Cleanup CleanupOf(const Chip& chip);
 
