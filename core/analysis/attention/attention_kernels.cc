@@ -125,14 +125,20 @@ class InstructionSet {
   std::vector<const Instruction*> list_;
 };
 
+// May statistics of rows be joined with others that are given, as attention over one block of
+// positions after another (ring attention, arXiv 2310.01889) carries the maximum and the sum so
+// far?
+enum class GivenRows : uint8_t { kNone, kJoined };
+
 // One at a time: they share their sets.
 class Region {
  public:
   Region(const Users& users, MaskStores& mask_stores, InstructionSet& scores, InstructionSet& rows,
-         const Instruction* seed)
+         const Instruction* seed, GivenRows given_rows)
       : users_(users),
         mask_stores_(mask_stores),
         elements_(seed->shape()->element_count()),
+        given_rows_(given_rows),
         scores_(scores),
         rows_(rows) {
     scores_.Clear();
@@ -168,6 +174,7 @@ class Region {
         has_exponential_ && producing_.size() >= 2 && consuming_.size() >= 2;
     return has_softmax || has_given_statistics;
   }
+  bool has_row_reduction() const { return has_row_reduction_; }
   int64_t elements() const { return elements_; }
   int64_t sink_elements() const { return sink_elements_; }
   const std::vector<const Instruction*>& producing() const { return producing_; }
@@ -201,6 +208,12 @@ class Region {
   bool IsRowOrScalar(const Instruction* x) const {
     return rows_.Has(x) || x->opcode() == Opcode::kConstant ||
            (x->opcode() == Opcode::kBroadcast && x->operand(0)->shape()->element_count() == 1);
+  }
+
+  // One value for each row, as `row` has them.
+  bool IsGivenRow(const Instruction* x, const Instruction* row) const {
+    return given_rows_ == GivenRows::kJoined && x->shape()->IsArray() &&
+           x->shape()->element_count() == row->shape()->element_count();
   }
 
   bool HasScores(const Instruction* x) const {
@@ -272,8 +285,9 @@ class Region {
       return;
     }
     if (!KeepsElements(user) || user->shape()->element_count() >= elements_) return;
-    if (std::all_of(user->operands().begin(), user->operands().end(),
-                    [&](const Instruction* x) { return IsRowOrScalar(x) || IsSpread(x); })) {
+    if (std::all_of(user->operands().begin(), user->operands().end(), [&](const Instruction* x) {
+          return IsRowOrScalar(x) || IsSpread(x) || IsGivenRow(x, user);
+        })) {
       AddRow(user);
     }
   }
@@ -347,6 +361,7 @@ class Region {
   const Users& users_;
   MaskStores& mask_stores_;
   const int64_t elements_;
+  const GivenRows given_rows_;
   int64_t sink_elements_ = 0;  // of the scores with the columns of sinks; 0: they have none
   InstructionSet &scores_, &rows_;
   std::vector<const Instruction*> pending_, producing_, consuming_, stores_, loads_;
@@ -473,15 +488,21 @@ class Finder {
       if (!IsBatchedDot(x) || taken_.Has(x)) continue;
       // Scores outnumber what they are made of; others are no attention worth a kernel.
       if (x->shape()->element_count() <= 1) continue;
-      Region region(users_, mask_stores_, scores_, rows_, x);
-      if (!region.IsAttention()) continue;
-      region.AddProductsOfLoads();
-      Split(region);
+      if (!Add(x, GivenRows::kNone)) Add(x, GivenRows::kJoined);
     }
     return std::move(kernels_);
   }
 
  private:
+  // True: nothing else can come of the dot.
+  bool Add(const Instruction* dot, GivenRows given_rows) {
+    Region region(users_, mask_stores_, scores_, rows_, dot, given_rows);
+    if (!region.IsAttention()) return !region.has_row_reduction();
+    region.AddProductsOfLoads();
+    Split(region);
+    return true;
+  }
+
   // One kernel, or two where the backward pass uses scores of the forward pass.
   void Split(const Region& region) {
     std::vector<const Instruction*> members = region.Members();
