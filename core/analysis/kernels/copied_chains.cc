@@ -49,9 +49,43 @@ const Instruction* OnlyUser(const Instruction* x, const Users& users) {
   return all.size() == 1 ? all[0] : nullptr;
 }
 
+bool IsScalarConstant(const Instruction* x) {
+  while (x->opcode() == Opcode::kBroadcast || KeepsOrder(x->opcode())) x = x->operand(0);
+  return x->opcode() == Opcode::kConstant && x->shape()->rank() == 0;
+}
+
+// Is each element one of two constants, as a comparison says: a one-hot vector, the gradient of
+// integer labels?
+bool ChoosesConstants(const Instruction* x, int depth = 0) {
+  constexpr int kDeepest = 6;
+  if (depth == kDeepest || !x->shape()->IsArray()) return false;
+  if (x->shape()->dtype() == DType::kPred) return true;
+  const auto chooses = [&](const Instruction* y) { return ChoosesConstants(y, depth + 1); };
+  switch (x->opcode()) {
+    case Opcode::kConvert:
+    case Opcode::kReshape:
+    case Opcode::kBroadcast:
+      return chooses(x->operand(0));
+    case Opcode::kAdd:
+    case Opcode::kSubtract:
+    case Opcode::kMultiply:
+    case Opcode::kDivide:
+      return (chooses(x->operand(0)) && IsScalarConstant(x->operand(1))) ||
+             (chooses(x->operand(1)) && IsScalarConstant(x->operand(0)));
+    case Opcode::kScatter:
+      return x->operand_count() == 3 && IsScalarConstant(x->operand(0)) &&
+             IsScalarConstant(x->operand(2));
+    default:  // its elements are what they are
+      return false;
+  }
+}
+
 }  // namespace
 
 double VectorOperations(const Instruction* x) {
+  // The comparison counts; its constants are converted and scaled by the compiler.
+  const bool has_constants = x->opcode() != Opcode::kScatter && x->shape()->dtype() != DType::kPred;
+  if (has_constants && ChoosesConstants(x)) return 0;
   switch (x->opcode()) {
     case Opcode::kDivide:
       return 10;
