@@ -269,7 +269,9 @@ KernelWork WorkOf(const FusionModel& model, const FusionKernel& kernel) {
   work.is_scalar = root->shape()->IsArray() && root->shape()->element_count() <= 1;
   for (size_t i = kernel.members.size(); i-- > 0;) {
     const Instruction* x = kernel.members[i];
-    if (!is_residual(x)) {
+    const bool is_drawn_elsewhere =  // random bits for attention kernels alone
+        x->opcode() == Opcode::kRngBitGenerator && x->shape()->IsTuple() && model.IsSpared(x, 1);
+    if (!is_residual(x) && !is_drawn_elsewhere) {
       if (model.ComparesPositions(x)) {
         work.other_ops += 2 * static_cast<double>(x->shape()->element_count());
       } else {

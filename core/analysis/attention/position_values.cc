@@ -413,6 +413,12 @@ std::optional<std::vector<const Instruction*>> PositionValues::Sources(const Ins
     const Opcode opcode = value->opcode();
     if (opcode == Opcode::kIota || opcode == Opcode::kConstant) continue;
     if (!value->shape()->IsArray()) return std::nullopt;
+    if (opcode == Opcode::kGetTupleElement &&
+        value->operand(0)->opcode() == Opcode::kRngBitGenerator) {
+      sources.push_back(
+          value->operand(0)->operand(0));  // a kernel draws its numbers from the state
+      continue;
+    }
     const bool is_part = opcode == Opcode::kSlice || opcode == Opcode::kDynamicSlice;
     const Instruction* stored =
         opcode == Opcode::kDynamicSlice ? carried_.StoredSlice(value) : nullptr;
