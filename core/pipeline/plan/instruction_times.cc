@@ -8,6 +8,7 @@
 #include "core/analysis/kernels/aliases.h"
 #include "core/analysis/trip_count.h"
 #include "core/cost/kernel_time.h"
+#include "core/transforms/expand/unrolled_random_bits.h"
 #include "core/transforms/while_loop_simplifier.h"
 #include "ir/builder.h"
 #include "ir/op_traits.h"
@@ -64,6 +65,7 @@ InstructionTimes::InstructionTimes(const Module& module, const Chip& chip)
 double InstructionTimes::SecondsOf(const Instruction* x, const FusionModel& fusion) const {
   switch (x->opcode()) {
     case Opcode::kWhile:
+      if (MakesRandomBits(x)) return 0;  // the kernels that use them do
       return SecondsOf(*x->called(1)) * static_cast<double>(TripCount(*x).value_or(1));
     case Opcode::kCall:
       return SecondsOf(*x->called(0));

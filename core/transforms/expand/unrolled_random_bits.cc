@@ -27,25 +27,10 @@ bool IsOnIntegers(const Instruction* x) {
          opcode == Opcode::kGetTupleElement;
 }
 
-// Is it a loop of few trips that computes with integers, element by element?
-bool MakesBits(const Instruction* loop) {
-  if (!loop->shape()->IsTuple() || !loop->control_predecessors().empty()) return false;
-  const Computation& body = *loop->called(1);
-  const Instruction* root = body.root();
-  if (root->opcode() != Opcode::kTuple || body.instructions().size() > kMostOperations)
-    return false;
-  const bool is_plain = std::ranges::all_of(body.instructions(), [&](const Instruction* x) {
-    return x == root || x == body.parameter(0) || IsOnIntegers(x);
-  });
-  if (!is_plain || !IsReadByElement(body.parameter(0)) || !IsReadByElement(loop)) return false;
-  const std::optional<LoopCounter> counter = CounterOf(*loop);
-  return counter && counter->trips > 0 && counter->trips <= kMostTrips;
-}
-
 class Unroller {
  public:
   Instruction* Visit(Instruction* x, Builder& builder) {
-    if (x->opcode() == Opcode::kWhile && MakesBits(x)) Unroll(x, builder);
+    if (MakesRandomBits(x)) Unroll(x, builder);
     if (x->opcode() != Opcode::kGetTupleElement) return x;
     const auto unrolled = results_.find(x->operand(0));
     if (unrolled == results_.end()) return x;
@@ -88,6 +73,22 @@ class Unroller {
 };
 
 }  // namespace
+
+bool MakesRandomBits(const Instruction* loop) {
+  if (loop->opcode() != Opcode::kWhile || !loop->shape()->IsTuple() ||
+      !loop->control_predecessors().empty())
+    return false;
+  const Computation& body = *loop->called(1);
+  const Instruction* root = body.root();
+  if (root->opcode() != Opcode::kTuple || body.instructions().size() > kMostOperations)
+    return false;
+  const bool is_plain = std::ranges::all_of(body.instructions(), [&](const Instruction* x) {
+    return x == root || x == body.parameter(0) || IsOnIntegers(x);
+  });
+  if (!is_plain || !IsReadByElement(body.parameter(0)) || !IsReadByElement(loop)) return false;
+  const std::optional<LoopCounter> counter = CounterOf(*loop);
+  return counter && counter->trips > 0 && counter->trips <= kMostTrips;
+}
 
 bool UnrollRandomBits(Module& module) {
   Unroller unroller;

@@ -10,9 +10,12 @@
 
 namespace gshard {
 
-// Replaces loops of at most eight trips whose bodies do nothing but elementwise operations on
-// integers by the operations of their trips. Calls in their bodies must have been inlined. True if
-// there was such a loop. Linear in the module and in what is written out.
+// Is it a loop of at most eight trips whose body does nothing but elementwise operations on
+// integers? Calls in it must have been inlined.
+bool MakesRandomBits(const Instruction* loop);
+
+// Replaces such loops by the operations of their trips. True if there was one. Linear in the module
+// and in what is written out.
 bool UnrollRandomBits(Module& module);
 
 }  // namespace gshard
