@@ -146,7 +146,7 @@ bool IsContractedAsWeight(const Instruction* x, const Users& users) {
 // How loops and products take a parameter that the step leaves as it is.
 struct Use {
   int64_t depth = 0;  // of the loop that takes it row by row, 1 for the outermost; 0: none does
-  bool is_weight = false;  // a product contracts its first dim as a weight's
+  bool is_weight = false;  // a product contracts its first dim, or that of its rows, as a weight's
   bool trails = false;     // it is put along a later dim of something larger, as a bias is
   bool is_table = false;   // a gather takes its rows by number
   bool leads = false;      // none of these, somewhere
@@ -159,8 +159,14 @@ void NoteUses(const Instruction* x, int64_t depth, const Users& users, Use& use)
     if (user->opcode() == Opcode::kConvert || user->opcode() == Opcode::kCopy) {
       NoteUses(user, depth, users, use);
     } else if (user->opcode() == Opcode::kDynamicSlice && user->operand(0) == x) {
-      const bool is_row = user->attributes<DynamicSliceAttributes>().slice_sizes[0] == 1;
-      if (is_row) use.depth = std::max(use.depth, depth);
+      if (user->attributes<DynamicSliceAttributes>().slice_sizes[0] != 1) continue;
+      use.depth = std::max(use.depth, depth);
+      for (const Instruction* row : users.of(user)) {
+        const bool drops_first =
+            row->opcode() == Opcode::kReshape &&
+            std::ranges::equal(row->shape()->dims(), x->shape()->dims().subspan(1));
+        use.is_weight = use.is_weight || (drops_first && IsContractedAsWeight(row, users));
+      }
     } else if (IsPutAlong(user, x)) {
       use.trails = true;
     } else if (user->opcode() == Opcode::kGather && TakesRowsOf(user, x)) {
