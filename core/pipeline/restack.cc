@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <deque>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -12,9 +11,9 @@
 #include "core/pipeline/emit/stage_ring.h"
 #include "core/pipeline/plan/stage_tiles.h"
 #include "core/pipeline/row_exchange.h"
+#include "core/pipeline/row_function.h"
 #include "core/transforms/rewriter.h"
 #include "ir/dims.h"
-#include "ir/equality.h"
 #include "ir/literal.h"
 #include "ir/sharding_algebra.h"
 #include "ir/traversal.h"
@@ -22,21 +21,20 @@
 namespace gshard::pipeline {
 namespace {
 
-// Operations on one row, first to last, and which operand of each is the row.
-struct Step {
-  const Instruction* x = nullptr;
-  int64_t operand = 0;
-};
-using Chain = std::vector<Step>;
+constexpr int64_t kTimesAsSmall = 8;
 
-// What a concatenation takes: `steps` of row `row` of `source`; without source what is `given`, or
-// zeros, which are anything where nobody reads them.
+// What a concatenation takes: a function of rows, or what is `given`, or zeros, which are anything
+// where nobody reads them.
 struct Row {
   Instruction* given = nullptr;
-  Instruction* source = nullptr;
-  int64_t row = 0;
-  Chain steps;
+  RowFunction function;
   bool is_unread = false;
+
+  bool is_known() const { return !function.rows.empty(); }
+  const Shape* shape() const {  // of the value
+    return function.steps.empty() ? function.rows[0].source->shape()
+                                  : function.steps.back().x->shape();
+  }
 };
 
 bool IsZero(const Instruction* x) {
@@ -46,61 +44,10 @@ bool IsZero(const Instruction* x) {
   return !literal.elided && ElementAsComplex(literal, 0) == 0.0;
 }
 
-// Made of numbers in the text alone: the same on all devices, and nothing to send.
-bool IsCheapEverywhere(const Instruction* x, int depth = 8) {
-  if (x->opcode() == Opcode::kConstant || x->opcode() == Opcode::kIota) return true;
-  const bool is_plain = IsElementwise(x->opcode()) || x->opcode() == Opcode::kBroadcast ||
-                        x->opcode() == Opcode::kReshape;
-  return is_plain && depth > 0 && x->sharding() == nullptr &&
-         std::ranges::all_of(x->operands(), [&](const Instruction* from) {
-           return IsCheapEverywhere(from, depth - 1);
-         });
-}
-
-// The slice of one whole row.
-bool TakesRow(const Instruction* x) {
-  if (x->opcode() != Opcode::kSlice || x->shape()->dim(0) != 1) return false;
-  for (int64_t d = 1; d < x->shape()->rank(); ++d) {
-    if (x->shape()->dim(d) != x->operand(0)->shape()->dim(d)) return false;
-  }
-  return true;
-}
-
-bool SameSteps(const Chain& a, const Chain& b) {
-  return std::ranges::equal(a, b, [](const Step& s, const Step& t) {
-    const Instruction *x = s.x, *y = t.x;
-    if (x->opcode() != y->opcode() || s.operand != t.operand) return false;
-    if (x->shape()->bare() != y->shape()->bare() || x->sharding() != y->sharding()) return false;
-    for (int64_t i = 0; i < x->operand_count(); ++i) {
-      if (i != s.operand && x->operand(i) != y->operand(i)) return false;
-    }
-    // Frontend attributes say which stage uses that row.
-    return SameButFrontendAttributes(*x, *y);
-  });
-}
-
-std::span<const int64_t> Dimensions(const Instruction* x) {
-  return x->attributes<DimensionsAttributes>().dimensions;
-}
-
-// Do the steps leave the dims as they are, but for dims of size 1?
-bool KeepsDims(const Chain& steps) {
-  auto wide = [](const Shape* shape) {
-    std::vector<int64_t> dims(shape->dims().begin(), shape->dims().end());
-    std::erase(dims, 1);
-    return dims;
-  };
-  return std::ranges::all_of(steps, [&](const Step& step) {
-    const Opcode opcode = step.x->opcode();
-    return (opcode == Opcode::kReshape || opcode == Opcode::kCopy || IsElementwise(opcode)) &&
-           wide(step.x->shape()) == wide(step.x->operand(step.operand)->shape());
-  });
-}
-
-// The types that the steps convert to, if they do nothing else; otherwise none.
-std::vector<DType> TypesOf(const Chain& steps) {
+// The types that the steps convert a row to, if they do nothing else; otherwise none.
+std::vector<DType> TypesOf(const RowFunction& function) {
   std::vector<DType> types;
-  for (const Step& step : steps) {
+  for (const RowFunction::Step& step : function.steps) {
     const bool is_copy = step.x->opcode() == Opcode::kCopy && step.x->sharding() == nullptr;
     if (step.x->opcode() == Opcode::kConvert) {
       types.push_back(step.x->shape()->dtype());
@@ -109,6 +56,13 @@ std::vector<DType> TypesOf(const Chain& steps) {
     }
   }
   return types;
+}
+
+// Are fewer bytes sent, `times` as few, if the steps come first?
+bool Narrows(const Row& row, int64_t times = 1) {
+  if (row.function.rows.size() != 1 || row.function.steps.empty()) return false;
+  const Shape* source = row.function.rows[0].source->shape();
+  return times * row.shape()->byte_size() * source->dim(0) < source->byte_size();
 }
 
 class Restacker {
@@ -145,8 +99,9 @@ class Restacker {
   // Rows that are alike but for their numbers and their sources can be sent together.
   struct RowClass {
     const Row* row = nullptr;
-    bool narrows = false;              // the steps come first, as they leave fewer bytes
-    std::optional<const Sharding*> s;  // of what is sent, over the devices of a stage
+    bool narrows = false;  // the steps come first, as they leave fewer bytes
+    // Of what is sent, over the devices of a stage: the value, or by source its rows.
+    std::vector<std::optional<const Sharding*>> s;
     std::vector<DType> types;  // all that the steps do is to convert to these, which narrows
     std::vector<size_t> stacks;
   };
@@ -154,12 +109,13 @@ class Restacker {
   void AddStack(Instruction* x) {
     if (x->opcode() != Opcode::kConcatenate) return;
     const int64_t count = x->operand_count(), each = RowsOfTile(count, stages_);
-    if (Dimensions(x)[0] != 0 || x->shape()->dim(0) != count) return;
+    if (x->attributes<DimensionsAttributes>().dimensions[0] != 0 || x->shape()->dim(0) != count)
+      return;
     if (!FillsTiles(count, stages_)) return;
     Stack stack{x, each, {}, {}};
     for (Instruction* operand : x->operands()) stack.rows.push_back(RowOf(operand));
     const auto known =
-        std::ranges::count_if(stack.rows, [](const Row& row) { return row.source != nullptr; });
+        std::ranges::count_if(stack.rows, [](const Row& row) { return row.is_known(); });
     if (2 * known < count) return;
     Row filler;
     filler.is_unread = true;
@@ -174,47 +130,64 @@ class Restacker {
     for (size_t i = 0; i < stack.rows.size(); ++i) {
       const Row& row = stack.rows[i];
       stack.class_of.push_back(-1);
-      if (row.source == nullptr) continue;
+      if (!row.is_known()) continue;
       const size_t c = ClassOf(row);
       stack.class_of.back() = static_cast<int>(c);
       RowClass& of = classes_[c];
       if (of.stacks.empty() || of.stacks.back() != number) of.stacks.push_back(number);
-      is_known = is_known && of.s.has_value();
-      moves = moves || row.row / EachOf(row) != static_cast<int64_t>(i) / stack.each;
+      is_known = is_known && std::ranges::all_of(of.s, [](auto& s) { return s.has_value(); });
+      moves = moves || std::ranges::any_of(row.function.rows, [&](const SourceRow& from) {
+                return from.row / EachOf(from) != static_cast<int64_t>(i) / stack.each;
+              });
     }
     stack.is_exchanged = is_known && moves;
   }
 
   size_t ClassOf(const Row& row) {
-    const Shape* shape = row.source->shape();
+    const auto is_same_source = [](const SourceRow& a, const SourceRow& b) {
+      const Shape *shape = a.source->shape(), *other = b.source->shape();
+      return a.source->sharding() == b.source->sharding() && other->dtype() == shape->dtype() &&
+             std::ranges::equal(other->dims().subspan(1), shape->dims().subspan(1));
+    };
     auto is_same = [&](const RowClass& of) {
-      const Shape* other = of.row->source->shape();
-      return of.row->source->sharding() == row.source->sharding() &&
-             other->dtype() == shape->dtype() &&
-             std::ranges::equal(other->dims().subspan(1), shape->dims().subspan(1)) &&
-             SameSteps(of.row->steps, row.steps);
+      const RowFunction& function = of.row->function;
+      return std::ranges::equal(function.rows, row.function.rows, is_same_source) &&
+             SameSteps(function, row.function);
     };
     if (last_class_ < classes_.size() && is_same(classes_[last_class_])) return last_class_;
     const auto found = std::ranges::find_if(classes_, is_same);
     last_class_ = static_cast<size_t>(found - classes_.begin());
     if (found != classes_.end()) return last_class_;
-    RowClass made;
     kept_rows_.push_back(row);
+    RowClass made;
     made.row = &kept_rows_.back();
-    made.narrows = Narrows(row);
-    made.s = in_.shardings->WithinStage(shape->rank(), row.source->sharding());
-    if (made.narrows && !KeepsDims(row.steps)) made.s.reset();
-    if (made.narrows) made.types = TypesOf(row.steps);
-    if (made.narrows && made.s) {
-      for (const Step& step : row.steps) {
-        if (step.x->sharding() == nullptr) continue;
-        std::vector<int64_t> dims = Prepended(1, shape->dims().subspan(1));
-        made.s = PropagateThroughReshape(module_.context(), in_.annotations->at(step.x),
-                                         step.x->shape()->dims(), dims);
-      }
+    for (const auto& [source, number] : row.function.rows) {
+      made.s.push_back(in_.shardings->WithinStage(source->shape()->rank(), source->sharding()));
+    }
+    made.narrows = Narrows(row) && made.s[0].has_value();
+    if (made.narrows && row.function.KeepsDims()) {
+      made.types = TypesOf(row.function);
+      made.s[0] = AfterCopies(row, *made.s[0]);
+    } else if (made.narrows) {
+      // Such a value is whole on all devices of a stage: of a row that is cut over them, a small
+      // one.
+      made.narrows = *made.s[0] == nullptr || Narrows(row, kTimesAsSmall);
+      if (made.narrows) made.s[0] = nullptr;
     }
     classes_.push_back(std::move(made));
     return last_class_;
+  }
+
+  // How a source's rows lie where steps have put them, `s` if there are none such.
+  const Sharding* AfterCopies(const Row& row, const Sharding* s) const {
+    const Shape* shape = row.function.rows[0].source->shape();
+    for (const RowFunction::Step& step : row.function.steps) {
+      if (step.x->sharding() == nullptr) continue;
+      std::vector<int64_t> dims = Prepended(1, shape->dims().subspan(1));
+      s = PropagateThroughReshape(module_.context(), in_.annotations->at(step.x),
+                                  step.x->shape()->dims(), dims);
+    }
+    return s;
   }
 
   // --- by ExchangeRows
@@ -241,7 +214,7 @@ class Restacker {
       if (x == nullptr) {
         x = ZeroRows(*stack.x->operand(0)->shape(), lead);
       } else if (stack.class_of[i] < 0) {
-        x = OnAll(x, lead);
+        x = OnRows(*b_, x, lead);
       }
       parts.push_back(
           {b_->Reshape(x, Prepended(lead, stack.x->shape()->dims().subspan(1))), known->second});
@@ -249,26 +222,43 @@ class Restacker {
     return Selected(parts, number_of);
   }
 
-  // Of one stack the rows of a class; other rows are anything. Stacks that are sent with it,
-  // because that takes fewer collective-permutes, are made, too.
+  // Of one stack the rows of a class; other rows are anything.
   Instruction* PieceOf(size_t c, size_t number) {
-    if (const auto made = pieces_.find({c, number}); made != pieces_.end()) return made->second;
-    std::vector<size_t> members = SentWith(c, number);
-    Sent sent = SentOf(c, members);
+    const RowClass& of = classes_[c];
+    if (of.narrows) return SentPiece({c, 0}, number);
+    Instruction*& piece = pieces_[{c, number}];
+    if (piece != nullptr) return piece;
+    std::vector<Instruction*> rows;
+    for (size_t from = 0; from < of.row->function.rows.size(); ++from) {
+      rows.push_back(SentPiece({c, from}, number));
+    }
+    return piece = WithSteps(rows, of.row->function);
+  }
+
+  // A class, and which source of its function.
+  using ClassSource = std::pair<size_t, size_t>;
+
+  // What is sent of a source. Stacks that are sent with it, because that takes fewer
+  // collective-permutes, are made, too.
+  Instruction* SentPiece(ClassSource from, size_t number) {
+    if (const auto made = sent_.find({from, number}); made != sent_.end()) return made->second;
+    std::vector<size_t> members = SentWith(from, number);
+    Sent sent = SentOf(from, members);
     int64_t apart = 0;
     for (const size_t m : members) {
       const size_t one[] = {m};
-      apart += FewestPermutes(stages_, SentOf(c, one).moves);
+      apart += FewestPermutes(stages_, SentOf(from, one).moves);
     }
     if (apart <= FewestPermutes(stages_, sent.moves)) {
       members = {number};
-      sent = SentOf(c, members);
+      sent = SentOf(from, members);
     }
-    const RowClass& of = classes_[c];
+    const RowClass& of = classes_[from.first];
+    const Sharding* s = *of.s[from.second];
     std::vector<Instruction*> held;
-    for (Instruction* source : sent.sources) held.push_back(Entered(source, of));
+    for (Instruction* source : sent.sources) held.push_back(Entered(source, of, s));
     Instruction* all =
-        ExchangeRows(*b_, *in_.shardings, {held, sent.moves, sent.count, of.types, *of.s});
+        ExchangeRows(*b_, *in_.shardings, {held, sent.moves, sent.count, of.types, s});
     Builder region(module_, b_->computation());
     region.set_origin(b_->origin());
     int64_t begin = 0;
@@ -277,10 +267,9 @@ class Restacker {
       Instruction* piece = region.SliceDim(all, 0, begin, begin + each);
       begin += each;
       piece->set_sharding(all->sharding());
-      piece = ring_.Leave(region, piece, *of.s, 0);
-      pieces_[{c, m}] = of.narrows ? piece : RowsWithSteps(piece, of.row->steps);
+      sent_[{from, m}] = ring_.Leave(region, piece, s, 0);
     }
-    return pieces_.at({c, number});
+    return sent_.at({from, number});
   }
 
   // What is sent for stacks.
@@ -289,14 +278,14 @@ class Restacker {
     std::vector<RowMove> moves;
     int64_t count = 0;  // rows of a device
   };
-  Sent SentOf(size_t c, std::span<const size_t> members) const {
+  Sent SentOf(ClassSource from, std::span<const size_t> members) const {
     Sent sent;
     std::map<const Instruction*, size_t> number_of;
     for (const size_t m : members) {
       const Stack& stack = stacks_[m];
       for (size_t i = 0; i < stack.rows.size(); ++i) {
-        if (stack.class_of[i] != static_cast<int>(c)) continue;
-        const Row& row = stack.rows[i];
+        if (stack.class_of[i] != static_cast<int>(from.first)) continue;
+        const SourceRow& row = stack.rows[i].function.rows[from.second];
         const auto [known, is_new] = number_of.try_emplace(row.source, sent.sources.size());
         if (is_new) sent.sources.push_back(row.source);
         const int64_t each = EachOf(row), at = static_cast<int64_t>(i);
@@ -310,12 +299,14 @@ class Restacker {
 
   // The stacks that share sources with one, or with each other, and whose sources are made where
   // that one is.
-  std::vector<size_t> SentWith(size_t c, size_t number) const {
+  std::vector<size_t> SentWith(ClassSource from, size_t number) const {
+    const auto [c, source_of_class] = from;
     const size_t end = position_.at(stacks_[number].x);
     auto rows_of = [&](size_t m, auto accept) {
       const Stack& stack = stacks_[m];
       for (size_t i = 0; i < stack.rows.size(); ++i) {
-        if (stack.class_of[i] == static_cast<int>(c) && !accept(stack.rows[i].source)) return false;
+        if (stack.class_of[i] != static_cast<int>(c)) continue;
+        if (!accept(stack.rows[i].function.rows[source_of_class].source)) return false;
       }
       return true;
     };
@@ -327,7 +318,7 @@ class Restacker {
       const bool is_ready = rows_of(m, [&](const Instruction* source) {
         return source->opcode() != Opcode::kConcatenate && position_.at(source) < end;
       });
-      if (m != number && stacks_[m].is_exchanged && is_ready && !pieces_.contains({c, m})) {
+      if (m != number && stacks_[m].is_exchanged && is_ready && !sent_.contains({from, m})) {
         others.push_back(m);
       }
     }
@@ -345,21 +336,31 @@ class Restacker {
     return members;
   }
 
-  // The tiles of a source in the region.
-  Instruction* Entered(Instruction* source, const RowClass& of) {
+  // The tiles of a source in the region, or of what the steps make of its rows.
+  Instruction* Entered(Instruction* source, const RowClass& of, const Sharding* s) {
     Instruction* x = Whole(rewriter_->ValueOf(source));
     if (of.narrows && of.types.empty()) {
-      std::vector<int64_t> dims(x->shape()->dims().begin(), x->shape()->dims().end());
-      x = b_->Reshape(RowsWithSteps(x, of.row->steps), dims);
+      const std::vector<int64_t> dims(x->shape()->dims().begin(), x->shape()->dims().end());
+      Instruction* const rows[] = {x};
+      x = WithSteps(rows, of.row->function);
+      if (of.row->function.KeepsDims()) x = b_->Reshape(x, dims);
     }
-    return ring_.Enter(*b_, x, *of.s, 0);
+    return ring_.Enter(*b_, x, s, 0);
   }
 
-  // The steps on all rows of an array at once, each of which stays a row: [N, ..].
-  Instruction* RowsWithSteps(Instruction* x, const Chain& steps) {
-    std::vector<int64_t> dims(x->shape()->dims().begin(), x->shape()->dims().end());
-    dims.insert(dims.begin() + 1, 1);
-    return WithSteps(b_->Reshape(x, dims), steps);
+  // The steps on all rows of arrays at once: of [N, ..] with the dims of a row behind the first, or
+  // without its dim of size 1.
+  Instruction* WithSteps(std::span<Instruction* const> of_sources, const RowFunction& function) {
+    std::vector<Instruction*> rows;
+    for (size_t i = 0; i < of_sources.size(); ++i) {
+      const int64_t lead = of_sources[i]->shape()->dim(0);
+      const Shape* source = function.rows[i].source->shape();
+      rows.push_back(
+          b_->Reshape(of_sources[i], Prepended(lead, Prepended(1, source->dims().subspan(1)))));
+    }
+    return OfRows(*b_, function, rows, [&](Instruction* x, const Instruction* copy) {
+      return Annotated(x, in_.annotations->at(copy));
+    });
   }
 
   // --- rows
@@ -370,57 +371,20 @@ class Restacker {
       found.is_unread = in_.unread->contains(operand);
       return found;
     }
-    Instruction* x = operand;
-    while (true) {
-      Instruction* source = x->operand_count() > 0 ? x->operand(0) : nullptr;
-      if (source != nullptr && IsStack(source) && TakesRow(x)) {
-        found.source = source;
-        found.row = x->attributes<SliceAttributes>().starts[0];
-        std::ranges::reverse(found.steps);
-        return found;
-      }
-      const int64_t i = RowOperand(x);
-      if (i < 0) break;
-      found.steps.push_back({x, i});
-      x = x->operand(i);
+    const RowRules rules = {[&](const Instruction* x) { return IsStack(x); },
+                            [&](const Instruction* x) { return in_.annotations->contains(x); }};
+    if (auto function = RowFunctionOf(operand, rules)) {
+      found.function = std::move(*function);
+    } else {
+      found.given = operand;
     }
-    Row given;
-    given.given = operand;
-    return given;
+    return found;
   }
 
   // Cut over the stages along dim 0, the last tiles perhaps shorter.
   bool IsStack(const Instruction* x) const {
     const Sharding* s = x->sharding();
     return x->shape()->rank() > 0 && s != nullptr && s->IsTiled() && s->TileCount(0) == stages_;
-  }
-
-  // The operand that an operation on one row takes it by; -1: it is no such operation.
-  int64_t RowOperand(const Instruction* x) const {
-    if (x->sharding() != nullptr) {
-      return x->opcode() == Opcode::kCopy && in_.annotations->contains(x) ? 0 : -1;
-    }
-    switch (x->opcode()) {
-      case Opcode::kReshape:
-      case Opcode::kTranspose:
-      case Opcode::kConvert:
-      case Opcode::kCopy:
-      case Opcode::kSlice:
-      case Opcode::kBroadcast:
-        return 0;
-      case Opcode::kReduce:
-        return x->operand_count() == 2 ? 0 : -1;
-      default:  // elementwise, or none
-        break;
-    }
-    if (!IsElementwise(x->opcode())) return -1;
-    int64_t found = -1;
-    for (int64_t i = 0; i < x->operand_count(); ++i) {
-      if (IsCheapEverywhere(x->operand(i))) continue;
-      if (found >= 0) return -1;
-      found = i;
-    }
-    return found;
   }
 
   // A value, and the number of rows that it has.
@@ -460,23 +424,30 @@ class Restacker {
   Instruction* Gathered(const std::vector<const Row*>& rows, const Shape& shape) {
     struct Group {
       const Row* row;
-      int64_t shift;
+      std::vector<int64_t> shifts;  // by source of its function
     };
     std::vector<Group> groups;
     std::vector<int64_t> number_of;  // by device; -1: zeros
     for (int64_t d = 0; d < stages_; ++d) {
       const Row& row = *rows[static_cast<size_t>(d)];
-      if (row.source == nullptr && row.given == nullptr) {
+      if (!row.is_known() && row.given == nullptr) {
         number_of.push_back(row.is_unread ? 0 : -1);
         continue;
       }
-      const int64_t each = EachOf(row), shift = row.given != nullptr ? 0 : row.row / each - d;
+      std::vector<int64_t> shifts;
+      for (const SourceRow& from : row.function.rows) {
+        shifts.push_back(from.row / EachOf(from) - d);
+      }
       auto same = std::ranges::find_if(groups, [&](const Group& group) {
-        return group.row->given == row.given && group.row->source == row.source &&
-               group.row->row % each == row.row % each && group.shift == shift &&
-               SameSteps(group.row->steps, row.steps);
+        return group.row->given == row.given && group.shifts == shifts &&
+               std::ranges::equal(group.row->function.rows, row.function.rows,
+                                  [&](const SourceRow& a, const SourceRow& b) {
+                                    return a.source == b.source &&
+                                           a.row % EachOf(a) == b.row % EachOf(b);
+                                  }) &&
+               SameSteps(group.row->function, row.function);
       });
-      if (same == groups.end()) same = groups.insert(same, {&row, shift});
+      if (same == groups.end()) same = groups.insert(same, {&row, shifts});
       number_of.push_back(same - groups.begin());
     }
     std::vector<Part> parts;
@@ -484,47 +455,39 @@ class Restacker {
       parts.push_back({ZeroRows(shape, stages_), -1});
     }
     for (size_t i = 0; i < groups.size(); ++i) {
-      const auto& [row, shift] = groups[i];
-      Instruction* x = row->given == nullptr ? Shifted(*row, shift)
-                                             : OnAll(rewriter_->ValueOf(row->given), stages_);
+      const auto& [row, shifts] = groups[i];
+      Instruction* x = row->given == nullptr ? Shifted(*row, shifts)
+                                             : OnRows(*b_, rewriter_->ValueOf(row->given), stages_);
       parts.push_back({x, static_cast<int64_t>(i)});
     }
     return Selected(parts, number_of);
   }
 
-  int64_t EachOf(const Row& row) const {
-    return row.source == nullptr ? 1 : RowsOfTile(row.source->shape()->dim(0), stages_);
+  int64_t EachOf(const SourceRow& row) const {
+    return RowsOfTile(row.source->shape()->dim(0), stages_);
   }
 
   Instruction* ZeroRows(const Shape& row, int64_t lead) {
     return b_->Zero(module_.context().Array(row.dtype(), Prepended(lead, row.dims())));
   }
 
-  Instruction* OnAll(Instruction* row, int64_t lead) {
-    std::vector<int64_t> dimensions(row->shape()->dims().size());
-    std::iota(dimensions.begin(), dimensions.end(), 1);
-    return b_->Broadcast(row, Prepended(lead, row->shape()->dims()), dimensions);
-  }
-
-  // What is sent is the narrower of both.
-  bool Narrows(const Row& row) const {
-    const Shape* source = row.source->shape();
-    return !row.steps.empty() &&
-           row.steps.back().x->shape()->byte_size() * source->dim(0) < source->byte_size();
-  }
-
-  // On each device what the device `shift` further has in the row's place in its tile.
-  Instruction* Shifted(const Row& row, int64_t shift) {
-    const int64_t each = EachOf(row), place = row.row % each;
-    auto [known, is_new] = tile_row_.try_emplace({row.source, place}, nullptr);
-    if (is_new) known->second = b_->SliceDim(Tiles(row.source, each), 1, place, place + 1);
-    Instruction* x = known->second;
+  // On each device a function of what devices further on have in the rows' places in their tiles.
+  Instruction* Shifted(const Row& row, std::span<const int64_t> shifts) {
     const bool narrows = Narrows(row);
-    if (narrows) x = WithSteps(x, row.steps);
-    if (shift != 0) {
-      x = b_->PadDimension(x, b_->Scalar(x->shape()->dtype(), 0), 0, -shift, shift);
+    std::vector<Instruction*> rows;
+    for (size_t i = 0; i < shifts.size(); ++i) {
+      const SourceRow& from = row.function.rows[i];
+      const int64_t each = EachOf(from), place = from.row % each;
+      auto [known, is_new] = tile_row_.try_emplace({from.source, place}, nullptr);
+      if (is_new) known->second = b_->SliceDim(Tiles(from.source, each), 1, place, place + 1);
+      rows.push_back(narrows ? known->second : ShiftedBy(known->second, shifts[i]));
     }
-    return narrows ? x : WithSteps(x, row.steps);
+    Instruction* x = WithSteps(rows, row.function);
+    return narrows ? ShiftedBy(x, shifts[0]) : x;
+  }
+  Instruction* ShiftedBy(Instruction* x, int64_t shift) {
+    if (shift == 0) return x;
+    return b_->PadDimension(x, b_->Scalar(x->shape()->dtype(), 0), 0, -shift, shift);
   }
 
   // [K * each, ..]
@@ -548,44 +511,6 @@ class Restacker {
     return tiles = b_->Reshape(whole, Prepended(stages_, dims));
   }
 
-  // The steps on many rows at once: [N, ..] with a row's dims behind the first.
-  Instruction* WithSteps(Instruction* x, const Chain& steps) {
-    for (const auto& [step, operand] : steps) x = WithStep(x, step, operand);
-    return x;
-  }
-
-  Instruction* WithStep(Instruction* x, const Instruction* step, int64_t operand) {
-    const int64_t lead = x->shape()->dim(0);
-    const std::vector<int64_t> dims = Prepended(lead, step->shape()->dims());
-    switch (step->opcode()) {
-      case Opcode::kReshape:
-        return b_->Reshape(x, dims);
-      case Opcode::kTranspose:
-        return b_->Transpose(x, Prepended(0, OneLater(Dimensions(step))));
-      case Opcode::kBroadcast:
-        return b_->Broadcast(x, dims, Prepended(0, OneLater(Dimensions(step))));
-      case Opcode::kSlice: {
-        const auto& slice = step->attributes<SliceAttributes>();
-        return b_->Slice(x, Prepended(0, slice.starts), Prepended(lead, slice.limits),
-                         Prepended(1, slice.strides));
-      }
-      case Opcode::kReduce:
-        return b_->Reduce(x, step->operand(1), OneLater(Dimensions(step)), step->called(0));
-      case Opcode::kCopy:
-        return step->sharding() == nullptr ? x : Annotated(x, in_.annotations->at(step));
-      default:  // element by element
-        break;
-    }
-    std::vector<Instruction*> operands;
-    for (int64_t i = 0; i < step->operand_count(); ++i) {
-      operands.push_back(i == operand ? x : OnAll(step->operand(i), lead));
-    }
-    const Shape* shape = module_.context().Array(step->shape()->dtype(), dims);
-    Instruction* made = b_->CloneWith(step, operands, shape);
-    made->set_frontend_attributes("");
-    return made;
-  }
-
   // As each row lies over the devices of its stage.
   Instruction* Annotated(Instruction* x, const Sharding* row) {
     Instruction* const operands[] = {x};
@@ -607,7 +532,8 @@ class Restacker {
   std::vector<RowClass> classes_;
   std::deque<Row> kept_rows_;  // one of each class
   size_t last_class_ = 0;
-  std::map<std::pair<size_t, size_t>, Instruction*> pieces_;  // by class and stack
+  std::map<std::pair<ClassSource, size_t>, Instruction*> sent_;  // by stack
+  std::map<std::pair<size_t, size_t>, Instruction*> pieces_;     // by class and stack
   std::map<std::pair<const Instruction*, int64_t>, Instruction*> tile_row_;
   std::map<const Instruction*, Instruction*> tiles_;
 };

@@ -4,15 +4,15 @@
 // of each stage's layers, and the sums of gradients go the way back. Written as a concatenation of
 // single rows, each row would be sent to all stages, which hold the whole model for a moment. What
 // a stage has not itself comes from the one that has it, in few collective-permutes
-// (row_exchange.h).
+// (row_exchange.h). What a step makes of a layer's rows before the layer uses them, such as a
+// quantized weight (row_function.h), is made where it is used, or sent where that is less.
 //
 //   8 layers on 4 stages of 1, 2, 2, 3   tiles 01 23 45 67, first rows of the stages 0 1 3 5
 //   stays                                0 . . .
 //   one permute                          . 1 3 5
 //
-// Where nothing moves, and where what is sent is made by operations that change dims, rows are
-// selected from shifted arrays of all devices' rows instead, of which the partitioner makes a
-// collective-permute a shift.
+// Where nothing moves rows are selected from shifted arrays of all devices' rows instead, of which
+// the partitioner makes a collective-permute a shift.
 #ifndef GSHARD_CORE_PIPELINE_RESTACK_H_
 #define GSHARD_CORE_PIPELINE_RESTACK_H_
 
@@ -33,9 +33,8 @@ struct RestackInputs {
 };
 
 // In the entry, of concatenations along dim 0 of single rows of arrays whose dim 0 is cut over the
-// stages, or of what each makes of one by operations that rearrange, convert or join it with numbers
-// in the text. Rows that do not divide fill tiles but the last ones. Other concatenations stay as
-// they are. What nobody reads any more goes.
+// stages, or of functions of such rows. Rows that do not divide fill tiles but the last ones. Other
+// concatenations stay as they are. What nobody reads any more goes.
 void RestackRows(Module& module, const RestackInputs& inputs);
 
 }  // namespace gshard::pipeline

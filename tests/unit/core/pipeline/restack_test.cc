@@ -53,6 +53,33 @@ ENTRY e {
   CHECK(ToString((*copy)->sharding()) == "{devices=[2,1,2]<=[4]}");
 }
 
+TEST_CASE("Rows that are scaled by their own largest value are sent, and scaled where they arrive",
+          "[pipeline]") {
+  auto m = Parsed(R"(HloModule m
+largest {
+  x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT z = f32[] maximum(x, y)
+}
+ENTRY e {
+  w = f32[4,8] parameter(0), sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}
+  zero = f32[] constant(0)
+  a = f32[1,8] slice(w), slice={[1:2], [0:8]}
+  al = f32[1] reduce(a, zero), dimensions={1}, to_apply=largest
+  ab = f32[1,8] broadcast(al), dimensions={0}
+  ad = f32[1,8] divide(a, ab)
+  b = f32[1,8] slice(w), slice={[2:3], [0:8]}
+  bl = f32[1] reduce(b, zero), dimensions={1}, to_apply=largest
+  bb = f32[1,8] broadcast(bl), dimensions={0}
+  bd = f32[1,8] divide(b, bb)
+  ROOT r = f32[2,8] concatenate(bd, ad), dimensions={0}
+})");
+  Restacked(*m, 2);
+  CHECK(CountOf(*m, Opcode::kConcatenate) == 0);
+  CHECK(CountOf(*m, Opcode::kCollectivePermute) == 1);
+  CHECK(CountOf(*m, Opcode::kReduce) == 1);  // of all rows at once
+}
+
 TEST_CASE("Three rows on two devices: the last tile has one of padding", "[pipeline]") {
   auto m = Parsed(R"(HloModule m
 ENTRY e {
