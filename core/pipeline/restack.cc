@@ -11,7 +11,7 @@
 #include "core/pipeline/emit/stage_ring.h"
 #include "core/pipeline/plan/stage_tiles.h"
 #include "core/pipeline/row_exchange.h"
-#include "core/pipeline/row_function.h"
+#include "core/pipeline/rows/row_function.h"
 #include "core/transforms/rewriter.h"
 #include "ir/dims.h"
 #include "ir/literal.h"

@@ -5,7 +5,7 @@
 // single rows, each row would be sent to all stages, which hold the whole model for a moment. What
 // a stage has not itself comes from the one that has it, in few collective-permutes
 // (row_exchange.h). What a step makes of a layer's rows before the layer uses them, such as a
-// quantized weight (row_function.h), is made where it is used, or sent where that is less.
+// quantized weight (rows/row_function.h), is made where it is used, or sent where that is less.
 //
 //   8 layers on 4 stages of 1, 2, 2, 3   tiles 01 23 45 67, first rows of the stages 0 1 3 5
 //   stays                                0 . . .

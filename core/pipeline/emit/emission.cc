@@ -11,6 +11,7 @@
 #include "core/pipeline/emit/stage_ring.h"
 #include "core/pipeline/emit/weight_stacks.h"
 #include "core/pipeline/plan/clone.h"
+#include "core/pipeline/rows/layer_stacks.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "ir/attribute_names.h"
@@ -73,36 +74,43 @@ class Emitter {
     return value_[x->id()];
   }
 
-  // A parameter, cast and put somewhere at most.
-  static bool IsWeight(const Instruction* x) {
-    while (x->opcode() == Opcode::kConvert || x->opcode() == Opcode::kCopy) x = x->operand(0);
-    return x->opcode() == Opcode::kParameter;
-  }
   bool IsStack(const Shape* shape) const {
     return stacks_.contains({shape->dims().begin(), shape->dims().end()});
   }
 
-  // A stack of layers' weights where the step puts it before it computes a loss: on the stages its
-  // rows stay where they are.
-  bool IsPlacedStack(const Instruction* x) const {
-    return LayerGraph::IsPlacedByStep(x) && IsWeight(x) && IsStack(x->shape()) &&
-           StageDimOf(x->shape(), in_.annotation(x)) == 0;
+  // A stack that layers take rows of, or where the step puts one before it computes a loss: on the
+  // stages its rows stay where they are.
+  bool StaysOnStages(const Instruction* x) {
+    if (x->opcode() == Opcode::kParameter || in_.layers->regions().IsInside(x)) return false;
+    const bool is_taken =
+        taken_.contains(x) || (LayerGraph::IsPlacedByStep(x) && IsStack(x->shape()) &&
+                               !layer_stacks_.ParametersOf(x).empty());
+    const Sharding* s = AnnotationOf(x, in_.annotation, context_);
+    return is_taken && StageDimOf(x->shape(), s, /*is_stack=*/true) == 0;
   }
 
-  // Parameters whose rows are layers' weights, and what has their dims: optimizer state.
+  // Arrays whose rows are layers' weights: parameters, what has their dims (optimizer state), and
+  // what the step makes of whole stacks.
   void FindStacks() {
     for (const Instruction* x : old_->instructions()) {
-      if (x->opcode() != Opcode::kSlice || !IsWeight(x->operand(0))) continue;
+      if (x->opcode() != Opcode::kSlice || in_.phases->UsesExamples(x)) continue;
       const Shape *row = x->shape(), *whole = x->operand(0)->shape();
-      if (whole->rank() == 0 || row->dim(0) != 1 || in_.phases->UsesExamples(x)) continue;
+      if (whole->rank() == 0 || row->dim(0) != 1) continue;
       if (row->element_count() * whole->dim(0) != whole->element_count()) continue;
-      stacks_.insert({whole->dims().begin(), whole->dims().end()});
+      for (const Instruction* parameter : layer_stacks_.ParametersOf(x->operand(0))) {
+        const Shape* shape = parameter->shape();
+        stacks_.insert({shape->dims().begin(), shape->dims().end()});
+        taken_.insert(x->operand(0));
+      }
     }
   }
   // The dim of a weight or of its update that is cut over the stages; -1: none.
   int64_t StageDimOf(const Shape* shape, const Sharding* s) const {
+    return StageDimOf(shape, s, IsStack(shape));
+  }
+  int64_t StageDimOf(const Shape* shape, const Sharding* s, bool is_stack) const {
     if (in_.options->weights != WeightPlacement::kSharded) return -1;
-    return StageDim(shape, s, stages_, IsStack(shape));
+    return StageDim(shape, s, stages_, is_stack);
   }
 
   Instruction* Copy(Instruction* x) {
@@ -114,8 +122,9 @@ class Emitter {
     copy->set_sharding(nullptr);
     if (RunsAsMicrobatches(copy)) SeparateCalled(module_, copy);
     const Sharding* s = in_.annotation(x);
-    if (IsPlacedStack(x)) {
-      copy->set_sharding(in_.shardings->Outside(copy->shape()->rank(), s, 0));
+    if (StaysOnStages(x)) {
+      const Sharding* within = AnnotationOf(x, in_.annotation, context_);
+      copy->set_sharding(in_.shardings->Outside(copy->shape()->rank(), within, 0));
       if (s != nullptr) emission_.annotations.emplace(copy, s);
     } else if (s != nullptr) {
       copy->set_sharding(borders_.Here(copy->shape(), s));
@@ -651,7 +660,9 @@ class Emitter {
   int64_t stages_, repeats_;
   Emission emission_;
   WeightBytes& weight_bytes_ = emission_.weights;
-  std::set<std::vector<int64_t>> stacks_;  // dims of parameters that stack layers' weights
+  LayerStacks layer_stacks_;
+  std::set<std::vector<int64_t>> stacks_;         // dims of parameters that stack layers' weights
+  std::unordered_set<const Instruction*> taken_;  // stacks that layers take rows of
   std::vector<DataForm> data_;
   std::vector<Instruction*> sums_;  // by index into Phases::accumulated()
   std::unordered_map<const Instruction*, Instruction*> entered_;

@@ -1,5 +1,9 @@
 #include "core/pipeline/emit/weight_stacks.h"
 
+#include <algorithm>
+#include <unordered_map>
+
+#include "core/pipeline/plan/layers.h"
 #include "core/pipeline/plan/stage_tiles.h"
 #include "ir/sharding_algebra.h"
 
@@ -28,39 +32,71 @@ int64_t StageDim(const Shape* shape, const Sharding* s, int64_t stages, bool is_
   return -1;
 }
 
+namespace {
+
+using Annotations = std::function<const Sharding*(const Instruction*)>;
+
+class AnnotationReader {
+ public:
+  AnnotationReader(const Annotations& annotation, Context& context)
+      : annotation_(annotation), context_(context) {}
+
+  const Sharding* Of(const Instruction* x) {
+    const auto [known, is_new] = known_.try_emplace(x, nullptr);
+    if (!is_new) return known->second;
+    const Sharding* s = annotation_(x);
+    return known->second = s != nullptr || x->operand_count() == 0 ? s : FromOperands(x);
+  }
+
+ private:
+  const Sharding* FromOperands(const Instruction* x) {
+    const Instruction* from = x->operand(0);
+    switch (x->opcode()) {
+      case Opcode::kSlice: {
+        const Sharding* s = Of(from);
+        if (s == nullptr) return nullptr;
+        std::vector<int64_t> kept;
+        for (int64_t d = 0; d < x->shape()->rank(); ++d) {
+          if (x->shape()->dim(d) == from->shape()->dim(d)) kept.push_back(d);
+        }
+        return KeepOnlyDims(context_, s, kept);
+      }
+      case Opcode::kCopy:
+        return LayerGraph::IsConstraint(x) ? nullptr : Of(from);  // it says: whole
+      case Opcode::kReshape: {
+        const Sharding* s = Of(from);
+        return s == nullptr ? nullptr
+                            : PropagateThroughReshape(context_, s, from->shape()->dims(),
+                                                      x->shape()->dims());
+      }
+      case Opcode::kTranspose: {
+        const Sharding* s = Of(from);
+        return s == nullptr ? nullptr
+                            : TransposeSharding(context_, s,
+                                                x->attributes<DimensionsAttributes>().dimensions);
+      }
+      default:  // element by element, or it changes the dims
+        break;
+    }
+    if (!IsElementwise(x->opcode())) return nullptr;
+    for (const Instruction* operand : x->operands()) {
+      if (!std::ranges::equal(operand->shape()->dims(), x->shape()->dims())) continue;
+      if (const Sharding* s = Of(operand)) return s;
+    }
+    return nullptr;
+  }
+
+  const Annotations& annotation_;
+  Context& context_;
+  std::unordered_map<const Instruction*, const Sharding*> known_;
+};
+
+}  // namespace
+
 const Sharding* AnnotationOf(const Instruction* x,
                              const std::function<const Sharding*(const Instruction*)>& annotation,
                              Context& context) {
-  if (const Sharding* s = annotation(x)) return s;
-  if (x->operand_count() == 0) return nullptr;
-  const Instruction* from = x->operand(0);
-  switch (x->opcode()) {
-    case Opcode::kSlice:
-    case Opcode::kConvert:
-    case Opcode::kCopy: {
-      const Sharding* s = AnnotationOf(from, annotation, context);
-      if (s == nullptr || x->opcode() != Opcode::kSlice) return s;
-      std::vector<int64_t> kept;
-      for (int64_t d = 0; d < x->shape()->rank(); ++d) {
-        if (x->shape()->dim(d) == from->shape()->dim(d)) kept.push_back(d);
-      }
-      return KeepOnlyDims(context, s, kept);
-    }
-    case Opcode::kReshape: {
-      const Sharding* s = AnnotationOf(from, annotation, context);
-      return s == nullptr
-                 ? nullptr
-                 : PropagateThroughReshape(context, s, from->shape()->dims(), x->shape()->dims());
-    }
-    case Opcode::kTranspose: {
-      const Sharding* s = AnnotationOf(from, annotation, context);
-      return s == nullptr
-                 ? nullptr
-                 : TransposeSharding(context, s, x->attributes<DimensionsAttributes>().dimensions);
-    }
-    default:  // changes the weight
-      return nullptr;
-  }
+  return AnnotationReader(annotation, context).Of(x);
 }
 
 }  // namespace gshard::pipeline

@@ -25,8 +25,8 @@ Instruction* StackWeights(Builder& b, const std::vector<StackRow>& rows, const S
 // none.
 int64_t StageDim(const Shape* shape, const Sharding* s, int64_t stages, bool is_stack);
 
-// The user's annotation of a value made of a parameter by slices, reshapes and elementwise
-// operations; null: none.
+// The user's annotation of a value made of a parameter by slices, reshapes, transposes and
+// elementwise operations; null: none, or one that says that it is whole.
 const Sharding* AnnotationOf(const Instruction* x,
                              const std::function<const Sharding*(const Instruction*)>& annotation,
                              Context& context);

@@ -4,6 +4,7 @@
 #include <future>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "core/pipeline/plan/layer_cuts.h"
 #include "core/pipeline/plan/stage_tiles.h"
 #include "core/pipeline/plan/unlike_weights.h"
+#include "core/pipeline/rows/row_function.h"
 #include "ir/metadata.h"
 #include "ir/op_traits.h"
 
@@ -66,10 +68,12 @@ Expected<LayerGraph> LayerGraph::Make(const Module& module, const Phases& phases
   return graph;
 }
 
+bool LayerGraph::IsConstraint(const Instruction* x) {
+  return x->opcode() == Opcode::kCopy && OpNameOf(*x).ends_with("/sharding_constraint");
+}
+
 bool LayerGraph::IsPlacedByStep(const Instruction* x) {
-  if (x->opcode() != Opcode::kCopy) return false;
-  const std::string op_name = OpNameOf(*x);
-  return op_name.ends_with("/sharding_constraint") && op_name.find("jvp(") == std::string::npos;
+  return IsConstraint(x) && OpNameOf(*x).find("jvp(") == std::string::npos;
 }
 
 Instruction* LayerGraph::BeforeRearranging(Instruction* x) {
@@ -465,18 +469,21 @@ void LayerGraph::MeasureTimes(const InstructionTimes& times, const Chip& chip) {
   for (const auto& [loop, seconds] : without_stacks) work_[loop->id()].forward_only_s = seconds;
 }
 
-// The device that has a weight between steps, as a row of a stack; -1: it is no such row.
-int64_t LayerGraph::HomeOf(const Instruction* weight) const {
-  const Instruction* x = weight;  // bf16 copies of rows are weights
-  while (x->opcode() == Opcode::kConvert || x->opcode() == Opcode::kReshape ||
-         x->opcode() == Opcode::kTranspose || x->opcode() == Opcode::kCopy) {
-    x = x->operand(0);
-  }
-  if (x->opcode() != Opcode::kSlice || x->operand(0)->opcode() != Opcode::kParameter) return -1;
-  if (x->shape()->rank() == 0) return -1;
-  const int64_t rows = x->operand(0)->shape()->dim(0);
-  if (x->shape()->dim(0) != 1 || !FillsTiles(rows, stages_)) return -1;
-  return x->attributes<SliceAttributes>().starts[0] / RowsOfTile(rows, stages_);
+// The device that has a weight between steps, or all rows that it is made of; -1: there is none.
+int64_t LayerGraph::HomeOf(Instruction* weight) const {
+  const auto fills_tiles = [&](const Instruction* x) {
+    return x->opcode() == Opcode::kParameter && FillsTiles(x->shape()->dim(0), stages_);
+  };
+  const std::optional<RowFunction> function =
+      RowFunctionOf(weight, {fills_tiles, [](const Instruction*) { return true; }});
+  if (!function) return -1;
+  const auto home_of = [&](const SourceRow& from) {
+    return from.row / RowsOfTile(from.source->shape()->dim(0), stages_);
+  };
+  const int64_t home = home_of(function->rows[0]);
+  const bool is_one = std::ranges::all_of(
+      function->rows, [&](const SourceRow& from) { return home_of(from) == home; });
+  return is_one ? home : -1;
 }
 
 void LayerGraph::Summarise() {
@@ -499,7 +506,7 @@ void LayerGraph::Summarise() {
     if (info.is_forward) layer.forward_only_s += work.forward_only_s;
     layer.has_backward = layer.has_backward || info.is_backward;
     for (const uint32_t operand : OperandsOf(placed)) {
-      const Instruction* weight = weight_of_[operand];
+      Instruction* weight = weight_of_[operand];
       if (weight != nullptr && !seen[weight->id()]) {
         seen[weight->id()] = true;
         AddWeight(weight, layer);
@@ -533,7 +540,7 @@ void LayerGraph::AddCotangents() {
   }
 }
 
-void LayerGraph::AddWeight(const Instruction* weight, Layer& layer) const {
+void LayerGraph::AddWeight(Instruction* weight, Layer& layer) const {
   layer.weight_bytes += weight->shape()->byte_size();
   layer.parameters += weight->shape()->element_count();
   const int64_t home = stages_ == 1 ? -1 : HomeOf(weight);

@@ -94,6 +94,8 @@ class LayerGraph {
   // of weights. Null if it is no weight. With the shifting buffer layers' own constants are
   // weights, too.
   Instruction* WeightOf(const Instruction* x) const { return weight_of_[x->id()]; }
+  // What holds a jax.lax.with_sharding_constraint of the step's.
+  static bool IsConstraint(const Instruction* x);
   // A weight where the step wants it to be before it computes a loss, as updates of weights that
   // are cut over the batch's axes gather them once a step: jax.lax.with_sharding_constraint outside
   // of what is differentiated.
@@ -211,8 +213,8 @@ class LayerGraph {
   void RaiseUnlike(const std::vector<std::vector<Instruction*>>& of_layer);
   void Summarise();
   void AddCotangents();
-  void AddWeight(const Instruction* weight, Layer& layer) const;
-  int64_t HomeOf(const Instruction* weight) const;
+  void AddWeight(Instruction* weight, Layer& layer) const;
+  int64_t HomeOf(Instruction* weight) const;
   void ShareState(const Updates& updates);
 
   const Module& module_;

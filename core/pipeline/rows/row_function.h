@@ -8,8 +8,8 @@
 //
 //   s = slice(w)[3:4]   c = reshape(s)   m = reduce(abs(c))   q = divide(c, broadcast(m))
 //   rows: w, 3          steps: reshape, abs, reduce, broadcast, divide
-#ifndef GSHARD_CORE_PIPELINE_ROW_FUNCTION_H_
-#define GSHARD_CORE_PIPELINE_ROW_FUNCTION_H_
+#ifndef GSHARD_CORE_PIPELINE_ROWS_ROW_FUNCTION_H_
+#define GSHARD_CORE_PIPELINE_ROWS_ROW_FUNCTION_H_
 
 #include <functional>
 #include <optional>
@@ -63,4 +63,4 @@ Instruction* OnRows(Builder& b, Instruction* x, int64_t lead);
 
 }  // namespace gshard::pipeline
 
-#endif  // GSHARD_CORE_PIPELINE_ROW_FUNCTION_H_
+#endif  // GSHARD_CORE_PIPELINE_ROWS_ROW_FUNCTION_H_

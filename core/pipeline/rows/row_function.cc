@@ -1,4 +1,4 @@
-#include "core/pipeline/row_function.h"
+#include "core/pipeline/rows/row_function.h"
 
 #include <algorithm>
 #include <numeric>
