@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 
 #include "core/analysis/gradient_results.h"
+#include "ir/custom_call.h"
 #include "ir/op_traits.h"
 
 namespace gshard {
@@ -13,7 +15,13 @@ int64_t NumberOfParameter(const Instruction* parameter) {
   return parameter->attributes<ParameterAttributes>().number;
 }
 
-// Which parameters of the entry reach a value by elementwise operations on arrays of its dims.
+// Is it its operand, put somewhere, or a tile of it?
+bool IsPlaced(const Instruction& x) {
+  return IsRegionMarker(x) || IsCustomCallTo(x, kShardingTarget);
+}
+
+// Which parameters of the entry reach a value by elementwise operations on arrays of its dims; in
+// manual regions on tiles of these.
 class ElementwiseSources {
  public:
   explicit ElementwiseSources(const Module& module) : entry_(module.entry()) {
@@ -30,20 +38,23 @@ class ElementwiseSources {
   // Numbers, in the order in which they are found.
   std::vector<int64_t> Of(const Instruction* value) {
     shape_ = value->shape(), open_.clear(), seen_.clear();
-    Open(value);
+    Open(value, shape_);
     std::vector<int64_t> found;
     while (!open_.empty()) {
-      const Instruction* x = open_.back();
+      const auto [x, like] = open_.back();
       open_.pop_back();
       if (x->opcode() == Opcode::kParameter) {
-        if (x->parent() == entry_) found.push_back(NumberOfParameter(x));
-        for (const Instruction* argument : ArgumentsOf(x->parent())) Open(argument);
+        const bool has_dims = x->parent() == entry_ && SameDims(x->shape(), shape_);
+        if (has_dims) found.push_back(NumberOfParameter(x));
+        for (const Instruction* argument : ArgumentsOf(x->parent())) Open(argument, like);
       } else if (x->opcode() == Opcode::kConditional) {
-        for (const Computation* branch : x->called()) Open(branch->root());
+        for (const Computation* branch : x->called()) Open(branch->root(), like);
       } else if (x->opcode() == Opcode::kGetTupleElement) {
-        OpenElement(x->operand(0), x->attributes<GetTupleElementAttributes>().index);
+        OpenElement(x->operand(0), x->attributes<GetTupleElementAttributes>().index, like);
+      } else if (IsPlaced(*x)) {
+        Open(x->operand(0), x->operand(0)->shape());
       } else if (IsElementwise(x->opcode())) {
-        for (const Instruction* operand : x->operands()) Open(operand);
+        for (const Instruction* operand : x->operands()) Open(operand, like);
       }
     }
     return found;
@@ -55,14 +66,15 @@ class ElementwiseSources {
     return found == arguments_.end() ? std::vector<const Instruction*>() : found->second;
   }
 
-  void Open(const Instruction* x) {
-    const bool is_alike = x->shape()->IsArray() && SameDims(x->shape(), shape_);
-    if (is_alike && seen_.insert(x).second) open_.push_back(x);
+  // If it has the dims of `like`.
+  void Open(const Instruction* x, const Shape* like) {
+    const bool is_alike = x->shape()->IsArray() && like->IsArray() && SameDims(x->shape(), like);
+    if (is_alike && seen_.insert(x).second) open_.emplace_back(x, like);
   }
 
-  void OpenElement(const Instruction* tuple, int64_t index) {
+  void OpenElement(const Instruction* tuple, int64_t index, const Shape* like) {
     const auto open = [&](const Instruction* x) {
-      if (x->opcode() == Opcode::kTuple) Open(x->operand(index));
+      if (x->opcode() == Opcode::kTuple) Open(x->operand(index), like);
     };
     open(tuple);
     if (tuple->opcode() == Opcode::kConditional) {
@@ -76,7 +88,7 @@ class ElementwiseSources {
   // By branch: what conditionals hand to it.
   std::unordered_map<const Computation*, std::vector<const Instruction*>> arguments_;
   const Shape* shape_ = nullptr;
-  std::vector<const Instruction*> open_;
+  std::vector<std::pair<const Instruction*, const Shape*>> open_;  // and whose dims it has
   std::unordered_set<const Instruction*> seen_;
 };
 

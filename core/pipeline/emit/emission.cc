@@ -134,6 +134,12 @@ class Emitter {
       for (const Instruction* operand : operands) shapes.push_back(operand->shape());
       copy->set_shape(context_.Tuple(shapes));
     }
+    if (in_.layers->regions().Leaves(x)) {
+      // A result gets a sharding over the stages, the border of a region has that of its tiles.
+      const auto results = OutputsOf(*old_);
+      const bool is_result = std::ranges::find(results, x) != results.end();
+      if (is_result) copy = builder_.Add(Opcode::kCopy, {copy}, copy->shape()->bare());
+    }
     value_[x->id()] = copy;
     return copy;
   }

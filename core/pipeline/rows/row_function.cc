@@ -92,7 +92,8 @@ class Reader {
       if (!number) return std::nullopt;
       operands.back() = *number;
     }
-    const bool starts_with_row = x->opcode() == Opcode::kReduce && operands[1] != RowFunction::kOwn;
+    const bool has_scalar = x->opcode() == Opcode::kReduce || x->opcode() == Opcode::kPad;
+    const bool starts_with_row = has_scalar && operands[1] != RowFunction::kOwn;
     const bool has_rows =
         std::ranges::any_of(operands, [](int number) { return number != RowFunction::kOwn; });
     if (!has_rows || starts_with_row) return std::nullopt;
@@ -109,6 +110,9 @@ class Reader {
       case Opcode::kCopy:
       case Opcode::kSlice:
       case Opcode::kBroadcast:
+      case Opcode::kConcatenate:
+      case Opcode::kPad:
+      case Opcode::kReverse:
       case Opcode::kDot:
         return true;
       case Opcode::kReduce:
@@ -157,7 +161,6 @@ Instruction* DotOfRows(Builder& b, const Instruction* x, std::span<Instruction* 
   return b.Add(Opcode::kDot, operands, dot, shape);
 }
 
-// `rows`: operands with a first dim of rows.
 Instruction* ElementsOfRows(Builder& b, const RowFunction::Step& step,
                             std::vector<Instruction*> operands, const Shape* shape) {
   for (size_t i = 0; i < operands.size(); ++i) {
@@ -175,6 +178,57 @@ Instruction* ElementsOfRows(Builder& b, const RowFunction::Step& step,
   Instruction* made = b.CloneWith(step.x, operands, shape);
   made->set_frontend_attributes("");
   return made;
+}
+
+Instruction* PadOfRows(Builder& b, const Instruction* x, std::span<Instruction* const> operands) {
+  const std::span<const PadDim> own = x->attributes<PadAttributes>().padding;
+  std::vector<PadDim> dims(own.begin(), own.end());
+  dims.insert(dims.begin(), PadDim{});
+  return b.Pad(operands[0], operands[1], dims);
+}
+
+// `operands`: of rows with `lead` rows before their dims; own ones as they are.
+Instruction* StepOfRows(Builder& b, const RowFunction::Step& step,
+                        std::vector<Instruction*> operands, int64_t lead) {
+  const Instruction* of = step.x;
+  Instruction* x = operands[0];
+  const Shape* shape =
+      b.context().Array(of->shape()->dtype(), Prepended(lead, of->shape()->dims()));
+  const auto all_of_rows = [&] {
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (step.operands[i] == RowFunction::kOwn) operands[i] = OnRows(b, operands[i], lead);
+    }
+    return std::span<Instruction* const>(operands);
+  };
+  switch (of->opcode()) {
+    case Opcode::kCopy:
+      return x;
+    case Opcode::kReshape:
+      return b.Reshape(x, shape->dims());
+    case Opcode::kTranspose:
+      return b.Transpose(x, Prepended(0, OneLater(Dimensions(of))));
+    case Opcode::kBroadcast:
+      return b.Broadcast(x, shape->dims(), Prepended(0, OneLater(Dimensions(of))));
+    case Opcode::kSlice: {
+      const auto& slice = of->attributes<SliceAttributes>();
+      return b.Slice(x, Prepended(0, slice.starts), Prepended(lead, slice.limits),
+                     Prepended(1, slice.strides));
+    }
+    case Opcode::kReduce:
+      return b.Reduce(x, operands[1], OneLater(Dimensions(of)), of->called(0));
+    case Opcode::kConcatenate:
+      return b.Concatenate(all_of_rows(), Dimensions(of)[0] + 1);
+    case Opcode::kPad:
+      return PadOfRows(b, of, operands);
+    case Opcode::kReverse: {
+      const DimensionsAttributes reversed{b.Copy(OneLater(Dimensions(of)))};
+      return b.Add(Opcode::kReverse, operands, reversed, shape);
+    }
+    case Opcode::kDot:
+      return DotOfRows(b, of, all_of_rows(), shape);
+    default:  // element by element
+      return ElementsOfRows(b, step, std::move(operands), shape);
+  }
 }
 
 }  // namespace
@@ -219,50 +273,15 @@ Instruction* OfRows(Builder& b, const RowFunction& function, std::span<Instructi
   std::vector<Instruction*> values(rows.begin(), rows.end());
   const int64_t lead = values[0]->shape()->dim(0);
   for (const RowFunction::Step& step : function.steps) {
-    const Instruction* of = step.x;
     std::vector<Instruction*> operands;
     for (size_t i = 0; i < step.operands.size(); ++i) {
       const int from = step.operands[i];
-      operands.push_back(from == RowFunction::kOwn ? of->operand(static_cast<int64_t>(i))
+      operands.push_back(from == RowFunction::kOwn ? step.x->operand(static_cast<int64_t>(i))
                                                    : values[static_cast<size_t>(from)]);
     }
-    Instruction* x = operands[0];
-    const Shape* shape =
-        b.context().Array(of->shape()->dtype(), Prepended(lead, of->shape()->dims()));
-    Instruction* made = nullptr;
-    switch (of->opcode()) {
-      case Opcode::kReshape:
-        made = b.Reshape(x, shape->dims());
-        break;
-      case Opcode::kTranspose:
-        made = b.Transpose(x, Prepended(0, OneLater(Dimensions(of))));
-        break;
-      case Opcode::kBroadcast:
-        made = b.Broadcast(x, shape->dims(), Prepended(0, OneLater(Dimensions(of))));
-        break;
-      case Opcode::kSlice: {
-        const auto& slice = of->attributes<SliceAttributes>();
-        made = b.Slice(x, Prepended(0, slice.starts), Prepended(lead, slice.limits),
-                       Prepended(1, slice.strides));
-        break;
-      }
-      case Opcode::kReduce:
-        made = b.Reduce(x, operands[1], OneLater(Dimensions(of)), of->called(0));
-        break;
-      case Opcode::kCopy:
-        made = of->sharding() == nullptr ? x : place(x, of);
-        break;
-      case Opcode::kDot:
-        for (size_t i = 0; i < operands.size(); ++i) {
-          const bool is_own = step.operands[i] == RowFunction::kOwn;
-          if (is_own) operands[i] = OnRows(b, operands[i], lead);
-        }
-        made = DotOfRows(b, of, operands, shape);
-        break;
-      default:  // element by element
-        made = ElementsOfRows(b, step, std::move(operands), shape);
-    }
-    values.push_back(made);
+    const bool is_placed = step.x->opcode() == Opcode::kCopy && step.x->sharding() != nullptr;
+    values.push_back(is_placed ? place(operands[0], step.x)
+                               : StepOfRows(b, step, std::move(operands), lead));
   }
   return values.back();
 }
