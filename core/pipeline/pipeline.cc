@@ -26,6 +26,7 @@
 #include "core/pipeline/plan/tuple_elements.h"
 #include "core/pipeline/plan/unpipelined_shardings.h"
 #include "core/pipeline/restack.h"
+#include "core/pipeline/rows/region_rows.h"
 #include "core/pipeline/rows/row_sums.h"
 #include "core/pipeline/scatter_terms.h"
 #include "core/pipeline/second_pass.h"
@@ -164,6 +165,7 @@ Expected<void> WriteOutLayers(Module& module, const BatchDims& batch) {
   if (auto written = WriteOutLayerLoops(module, batch.parameters()); !written) {
     return Fail(std::move(written.error()));
   }
+  TakeRowsOutside(module, batch.parameters());
   JoinPaddedRows(module);
   if (HasBarriers(*module.entry())) DropBarriersOfWeights(module, batch.parameters());
   return {};
