@@ -54,6 +54,18 @@ bool IsResult(const Instruction* x) {
   return x == x->parent()->root() && x->opcode() == Opcode::kTuple;
 }
 
+// Into how many alike slices its operand is cut along one dim; 0: they are not all of it.
+int64_t EqualParts(const Instruction& x) {
+  if (x.opcode() != Opcode::kSlice) return 0;
+  const Shape *whole = x.operand(0)->shape(), *part = x.shape();
+  const int64_t count =
+      std::ranges::count_if(x.parent()->instructions(), [&](const Instruction* other) {
+        return other->opcode() == Opcode::kSlice && other->operand(0) == x.operand(0) &&
+               SameDims(other->shape(), part);
+      });
+  return count * part->element_count() == whole->element_count() ? count : 0;
+}
+
 }  // namespace
 
 bool IsWholeMark(const Instruction& x) { return IsCustomCallTo(x, kWholeMark); }
@@ -91,6 +103,14 @@ void AddMixingHint(const Module& module, const Instruction& x, bool is_learned, 
   if (x.opcode() == Opcode::kReshape) {
     error.hint = fmt::format("'{}'{}{} makes groups of examples: --microbatches that divides them",
                              x.name(), line.empty() ? "" : ", ", line);
+    return;
+  }
+  if (const int64_t parts = EqualParts(x); !is_learned && parts > 1) {
+    error.hint = fmt::format(
+        "'{}' takes one of {} equal parts of the batch, as a loop of Python's that adds up their "
+        "gradients does: take the step without it, or with jax.lax.scan in its place. "
+        "--microbatches says into how many parts the pipeline cuts the batch",
+        x.name(), parts);
     return;
   }
   if (!is_learned) {
