@@ -169,10 +169,9 @@ class Restacker {
       made.types = TypesOf(row.function);
       made.s[0] = AfterCopies(row, *made.s[0]);
     } else if (made.narrows) {
-      // Such a value is whole on all devices of a stage: of a row that is cut over them, a small
-      // one.
-      made.narrows = *made.s[0] == nullptr || Narrows(row, kTimesAsSmall);
-      if (made.narrows) made.s[0] = nullptr;
+      // How such a value lies over the devices of a stage is known where it is small: it is whole.
+      made.s[0] =
+          Narrows(row, kTimesAsSmall) ? std::optional<const Sharding*>(nullptr) : std::nullopt;
     }
     classes_.push_back(std::move(made));
     return last_class_;

@@ -11,8 +11,9 @@
 //   stays                                0 . . .
 //   one permute                          . 1 3 5
 //
-// Where nothing moves rows are selected from shifted arrays of all devices' rows instead, of which
-// the partitioner makes a collective-permute a shift.
+// Where nothing moves, and where what is sent is made by operations that change dims and is not
+// small, rows are selected from shifted arrays of all devices' rows instead, of which the
+// partitioner makes a collective-permute a shift.
 #ifndef GSHARD_CORE_PIPELINE_RESTACK_H_
 #define GSHARD_CORE_PIPELINE_RESTACK_H_
 

@@ -89,13 +89,16 @@ class Emitter {
     return is_taken && StageDimOf(x->shape(), s, /*is_stack=*/true) == 0;
   }
 
+  // Numbers of random keys and counters are wider.
+  static bool MayBeWeight(DType type) { return !IsInteger(type) || DTypeBits(type) <= 8; }
+
   // Arrays whose rows are layers' weights: parameters, what has their dims (optimizer state), and
   // what the step makes of whole stacks.
   void FindStacks() {
     for (const Instruction* x : old_->instructions()) {
       if (x->opcode() != Opcode::kSlice || in_.phases->UsesExamples(x)) continue;
       const Shape *row = x->shape(), *whole = x->operand(0)->shape();
-      if (whole->rank() == 0 || row->dim(0) != 1) continue;
+      if (whole->rank() == 0 || row->dim(0) != 1 || !MayBeWeight(whole->dtype())) continue;
       if (row->element_count() * whole->dim(0) != whole->element_count()) continue;
       for (const Instruction* parameter : layer_stacks_.ParametersOf(x->operand(0))) {
         const Shape* shape = parameter->shape();

@@ -80,6 +80,21 @@ ENTRY e {
   CHECK(CountOf(*m, Opcode::kReduce) == 1);  // of all rows at once
 }
 
+TEST_CASE("Halves of flat pieces are shifted, not sent as whole pieces", "[pipeline]") {
+  auto m = Parsed(R"(HloModule m
+ENTRY e {
+  w = f32[2,8] parameter(0), sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}
+  a = f32[1,8] slice(w), slice={[1:2], [0:8]}
+  ah = f32[1,4] slice(a), slice={[0:1], [0:4]}
+  b = f32[1,8] slice(w), slice={[1:2], [0:8]}
+  bh = f32[1,4] slice(b), slice={[0:1], [4:8]}
+  ROOT r = f32[2,4] concatenate(ah, bh), dimensions={0}
+})");
+  Restacked(*m, 2);
+  CHECK(CountOf(*m, Opcode::kCollectivePermute) == 0);
+  CHECK(CountOf(*m, Opcode::kPad) == 1);  // of the half that moves
+}
+
 TEST_CASE("Three rows on two devices: the last tile has one of padding", "[pipeline]") {
   auto m = Parsed(R"(HloModule m
 ENTRY e {
