@@ -4,14 +4,16 @@
 #include <cmath>
 #include <utility>
 
+#include "core/pipeline/plan/balance.h"
 #include "core/report/quantity_text.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 
 namespace gshard::pipeline {
 namespace {
 
-Expected<BestPipeline> Emit(const Module& module, const PipelineOptions& options,
-                            const PassTimes* times = nullptr) {
+Expected<BestPipeline> EmitOnce(const Module& module, const PipelineOptions& options,
+                                const PassTimes* times = nullptr) {
   BestPipeline made;
   made.program = module.Clone();
   auto plan = PipelineModule(*made.program, options, times);
@@ -22,19 +24,13 @@ Expected<BestPipeline> Emit(const Module& module, const PipelineOptions& options
 
 // Sets its cost.
 Expected<void> Price(BestPipeline& made, const PipelineOptions& options) {
+  if (made.plan.emitted) return {};
   Expected<EmittedCost> cost = CostOfEmitted(*made.program, options.stages, options.chip);
   if (!cost) return Fail(std::move(cost.error()));
   const int64_t exchanges = std::max<int64_t>(1, ExchangesOf(made.plan.schedule));
   cost->passes.exchange = cost->transfer_s / static_cast<double>(exchanges);
   made.plan.emitted = *std::move(cost);
   return {};
-}
-
-Expected<BestPipeline> EmitAndPrice(const Module& module, const PipelineOptions& options) {
-  Expected<BestPipeline> made = Emit(module, options);
-  if (!made) return made;
-  if (auto priced = Price(*made, options); !priced) return Fail(std::move(priced.error()));
-  return made;
 }
 
 // What fits goes before what does not, then less time, or less memory.
@@ -59,6 +55,42 @@ class Ranking {
   int64_t limit_;
 };
 
+int64_t LimitOf(const PipelineOptions& options) {
+  return options.memory_limit_bytes > 0 ? options.memory_limit_bytes
+                                        : static_cast<int64_t>(options.chip.hbm_bytes);
+}
+
+std::string BalanceText(const std::vector<int64_t>& first) {
+  return fmt::format("{}", fmt::join(first, ","));
+}
+
+// With --balance cost the better program of two: stages whose longest is shortest by the times of
+// layers, and stages of equally many blocks, if these are others.
+Expected<BestPipeline> Emit(const Module& module, const PipelineOptions& options) {
+  Expected<BestPipeline> made = EmitOnce(module, options);
+  const bool is_by_cost = options.balance == "cost" && options.schedule != ScheduleKind::kShift;
+  if (!made || !is_by_cost || options.weights != WeightPlacement::kSharded) return made;
+  const std::vector<int64_t>& first = made->plan.first_layers;
+  const std::vector<int64_t> alike = AlikeStretches(made->plan.layers, std::ssize(first));
+  if (alike.empty() || alike == first) return made;
+  PipelineOptions with = options;
+  with.balance = BalanceText(alike);
+  Expected<BestPipeline> other = EmitOnce(module, with);
+  if (!other || !Price(*other, with) || !Price(*made, options)) return made;
+  if (Ranking(LimitOf(options)).IsBetter(*other->plan.emitted, *made->plan.emitted)) {
+    other->plan.options.balance = options.balance;
+    return other;
+  }
+  return made;
+}
+
+Expected<BestPipeline> EmitAndPrice(const Module& module, const PipelineOptions& options) {
+  Expected<BestPipeline> made = Emit(module, options);
+  if (!made) return made;
+  if (auto priced = Price(*made, options); !priced) return Fail(std::move(priced.error()));
+  return made;
+}
+
 bool HasSameTicks(const Schedule& a, const Schedule& b) {
   return a.ticks == b.ticks && a.period == b.period && a.holds_cotangents == b.holds_cotangents &&
          a.overlaps_transfers == b.overlaps_transfers;
@@ -76,11 +108,13 @@ void TryOtherOrders(const Module& module, const PipelineOptions& options, const 
     if (!puts_off && made.plan.options.remat != Remat::kNone) break;
     PipelineOptions with = options;
     with.puts_off_weights = puts_off;
-    Expected<BestPipeline> other = Emit(module, with, &times);
+    with.balance = BalanceText(made.plan.first_layers);  // which the times are of
+    Expected<BestPipeline> other = EmitOnce(module, with, &times);
     if (!other || HasSameTicks(other->plan.schedule, made.plan.schedule) ||
         HasSameTicks(other->plan.schedule, first) || !Price(*other, with)) {
       continue;
     }
+    other->plan.options.balance = options.balance;
     if (ranking.IsBetter(*other->plan.emitted, *made.plan.emitted)) made = *std::move(other);
   }
 }
@@ -105,8 +139,7 @@ Diagnostic OtherScheduleNote(const BestPipeline& best, ScheduleKind asked) {
 
 Expected<BestPipeline> PipelineByBest(const Module& module, const PipelineOptions& options,
                                       std::span<const ScheduleKind> kinds) {
-  const int64_t given = options.memory_limit_bytes;
-  const auto limit = given > 0 ? given : static_cast<int64_t>(options.chip.hbm_bytes);
+  const int64_t given = options.memory_limit_bytes, limit = LimitOf(options);
   BestPipeline best;
   std::vector<TriedSchedule> all;
   std::optional<Diagnostic> first_error;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <map>
+#include <utility>
 
 #include "core/pipeline/plan/schedule.h"
 #include "fmt/format.h"
@@ -379,6 +381,26 @@ Expected<std::vector<int64_t>> BalanceStages(const std::vector<Layer>& layers, i
     return first;
   }
   return ExplicitCuts(options.balance, n, stages);
+}
+
+std::vector<int64_t> AlikeStretches(const std::vector<Layer>& layers, int64_t stages) {
+  std::map<int64_t, int64_t> counts;  // of layers, by bytes of weights
+  for (const Layer& layer : layers) ++counts[layer.weight_bytes];
+  counts.erase(0);
+  if (counts.empty()) return {};
+  const int64_t most =
+      std::ranges::max_element(counts, {}, [](const auto& of) { return of.second; })->first;
+  // The first block may have what comes before it, too.
+  const auto is_block = [&](const Layer& layer) {
+    return layer.weight_bytes >= most && 2 * layer.weight_bytes < 3 * most;
+  };
+  const auto begin = std::ranges::find_if(layers, is_block);
+  const auto end = std::find_if_not(begin, layers.end(), is_block);
+  const int64_t count = end - begin, each = count / stages;
+  if (each == 0 || count % stages != 0 || std::any_of(end, layers.end(), is_block)) return {};
+  std::vector<int64_t> first = {0};
+  for (int64_t s = 1; s < stages; ++s) first.push_back(begin - layers.begin() + s * each);
+  return first;
 }
 
 }  // namespace gshard::pipeline

@@ -38,6 +38,13 @@ Expected<StagePartition> PartitionByCost(const std::vector<Layer>& layers, int64
 Expected<std::vector<int64_t>> BalanceStages(const std::vector<Layer>& layers, int64_t stages,
                                              const PipelineOptions& options);
 
+// First layers of stages of equally many blocks: layers with as many weights as most have, or up to
+// half more, that follow each other. What comes before is the first stage's, what comes after the
+// last one's. Weights that most stages lack are copied in each pass, which times of layers do not
+// tell, so such stages may be better than the shortest ones. Empty: K does not divide the blocks,
+// or there are others among them.
+std::vector<int64_t> AlikeStretches(const std::vector<Layer>& layers, int64_t stages);
+
 }  // namespace gshard::pipeline
 
 #endif  // GSHARD_CORE_PIPELINE_PLAN_BALANCE_H_

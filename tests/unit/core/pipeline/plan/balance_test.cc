@@ -65,6 +65,19 @@ TEST_CASE("Stages by cost: no partition has a shorter longest stage") {
   }
 }
 
+TEST_CASE("Equally many blocks, of which the first has what comes before it") {
+  std::vector<Layer> layers(7);
+  for (Layer& layer : layers) layer.weight_bytes = 100;
+  layers[0].weight_bytes = 1000;  // an embedding
+  layers[1].weight_bytes = 140;
+  layers[5].weight_bytes = layers[6].weight_bytes = 0;  // a loss
+  CHECK(AlikeStretches(layers, 2) == std::vector<int64_t>{0, 3});
+  CHECK(AlikeStretches(layers, 4) == std::vector<int64_t>{0, 2, 3, 4});
+  CHECK(AlikeStretches(layers, 3).empty());
+  layers[3].weight_bytes = 30;
+  CHECK(AlikeStretches(layers, 2).empty());
+}
+
 TEST_CASE("A stage's forward pass takes what it takes without values for the backward pass") {
   // Layer 0 alone is as long as layers 1 to 4, if what they keep counts in the backward pass only.
   std::vector<Layer> layers(5);
