@@ -128,9 +128,19 @@ Expected<void> CheckBatchNorms(const Module& module, const BatchDims& batch) {
   return {};
 }
 
+// A value in a wider type; of a sum that nobody else uses the sum of the wider terms.
+Instruction* Widened(Instruction* x, DType wide, Rewriter& rewriter) {
+  Builder& builder = rewriter.builder();
+  if (x->opcode() != Opcode::kAdd || !rewriter.IsOnlyUse(x)) return builder.Convert(x, wide);
+  Instruction* first = Widened(x->operand(0), wide, rewriter);
+  return builder.Add(first, Widened(x->operand(1), wide, rewriter));
+}
+
 // A gradient that is rounded and then widened, as mixed precision makes it of a bf16 product for an
 // f32 weight, is added up in the wide type: a sum of M terms in the narrow one would be rounded M
 // times. Example: convert(transpose(all-reduce(dot))) becomes transpose(all-reduce(convert(dot))).
+// Terms are widened one by one: of a table that embedding and softmax share each stage adds up its
+// own.
 void SumInWideTypes(Module& module) {
   RewriteModule(module, [&](Instruction* x, Rewriter& rewriter) -> Instruction* {
     if (x->opcode() != Opcode::kConvert || x->parent() != module.entry()) return x;
@@ -148,7 +158,7 @@ void SumInWideTypes(Module& module) {
                         rewriter.IsOnlyUse(sum) && CombinerOf(sum->called(0)) == Opcode::kAdd;
     if (!is_sum) return x;
     Builder& builder = rewriter.builder();
-    Instruction* made = builder.AllReduce(builder.Convert(sum->operand(0), wide), ReplicaGroups(),
+    Instruction* made = builder.AllReduce(Widened(sum->operand(0), wide, rewriter), ReplicaGroups(),
                                           builder.BinaryComputation(Opcode::kAdd, wide));
     for (const Instruction* move : std::views::reverse(moves)) {
       made = move->opcode() == Opcode::kReshape
