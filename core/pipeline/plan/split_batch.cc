@@ -136,36 +136,51 @@ Instruction* Widened(Instruction* x, DType wide, Rewriter& rewriter) {
   return builder.Add(first, Widened(x->operand(1), wide, rewriter));
 }
 
+// A value that nobody else uses in a wider type, with its sums over micro-batches in that type.
+// Null: there are none in it.
+Instruction* WithWideSums(Instruction* x, DType wide, Rewriter& rewriter) {
+  if (!rewriter.IsOnlyUse(x)) return nullptr;
+  Builder& builder = rewriter.builder();
+  std::vector<Instruction*> operands;
+  switch (x->opcode()) {
+    case Opcode::kAllReduce:
+      if (x->operand_count() != 1 || CombinerOf(x->called(0)) != Opcode::kAdd) return nullptr;
+      return builder.AllReduce(Widened(x->operand(0), wide, rewriter), ReplicaGroups(),
+                               builder.BinaryComputation(Opcode::kAdd, wide));
+    case Opcode::kTranspose:
+    case Opcode::kReshape:
+    case Opcode::kConcatenate:
+      for (Instruction* operand : x->operands()) {
+        operands.push_back(WithWideSums(operand, wide, rewriter));
+      }
+      break;
+    default:  // no move of sums
+      return nullptr;
+  }
+  if (std::ranges::count(operands, nullptr) == std::ssize(operands)) return nullptr;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    Instruction* operand = x->operand(static_cast<int64_t>(i));
+    if (operands[i] == nullptr) operands[i] = builder.Convert(operand, wide);
+  }
+  if (x->opcode() == Opcode::kReshape) return builder.Reshape(operands[0], x->shape()->dims());
+  const Dims dims = x->attributes<DimensionsAttributes>().dimensions;
+  return x->opcode() == Opcode::kTranspose ? builder.Transpose(operands[0], dims)
+                                           : builder.Concatenate(operands, dims[0]);
+}
+
 // A gradient that is rounded and then widened, as mixed precision makes it of a bf16 product for an
 // f32 weight, is added up in the wide type: a sum of M terms in the narrow one would be rounded M
-// times. Example: convert(transpose(all-reduce(dot))) becomes transpose(all-reduce(convert(dot))).
-// Terms are widened one by one: of a table that embedding and softmax share each stage adds up its
-// own.
+// times. Example: convert(transpose(all-reduce(dot))) becomes transpose(all-reduce(convert(dot))),
+// also where rows of layers are put together between. Terms are widened one by one: of a table that
+// embedding and softmax share each stage adds up its own.
 void SumInWideTypes(Module& module) {
   RewriteModule(module, [&](Instruction* x, Rewriter& rewriter) -> Instruction* {
     if (x->opcode() != Opcode::kConvert || x->parent() != module.entry()) return x;
     const DType wide = x->shape()->dtype();
     if (!IsFloat(x->operand(0)->shape()->dtype()) || !IsFloat(wide)) return x;
     if (x->shape()->byte_size() <= x->operand(0)->shape()->byte_size()) return x;
-    std::vector<const Instruction*> moves;
-    const Instruction* sum = x->operand(0);
-    for (; rewriter.IsOnlyUse(sum) &&
-           (sum->opcode() == Opcode::kTranspose || sum->opcode() == Opcode::kReshape);
-         sum = sum->operand(0)) {
-      moves.push_back(sum);
-    }
-    const bool is_sum = sum->opcode() == Opcode::kAllReduce && sum->operand_count() == 1 &&
-                        rewriter.IsOnlyUse(sum) && CombinerOf(sum->called(0)) == Opcode::kAdd;
-    if (!is_sum) return x;
-    Builder& builder = rewriter.builder();
-    Instruction* made = builder.AllReduce(Widened(sum->operand(0), wide, rewriter), ReplicaGroups(),
-                                          builder.BinaryComputation(Opcode::kAdd, wide));
-    for (const Instruction* move : std::views::reverse(moves)) {
-      made = move->opcode() == Opcode::kReshape
-                 ? builder.Reshape(made, move->shape()->dims())
-                 : builder.Transpose(made, move->attributes<DimensionsAttributes>().dimensions);
-    }
-    return made;
+    Instruction* made = WithWideSums(x->operand(0), wide, rewriter);
+    return made != nullptr ? made : x;
   });
 }
 
