@@ -16,6 +16,7 @@
 #include "core/transforms/collective_groups.h"
 #include "core/transforms/loop_parts.h"
 #include "core/transforms/rewriter.h"
+#include "ir/attribute_equality.h"
 #include "ir/traversal.h"
 
 namespace gshard {
@@ -436,7 +437,8 @@ class AccumulationSearch {
     if (sums && ReductionOf(sum.repeated) != Opcode::kAdd) return false;
     if (const LoopSum* first = FirstSum()) {
       if (first->repeated->opcode() != sum.repeated->opcode()) return false;
-      if (!SameCommunication(first->repeated, sum.repeated)) return false;
+      // Their types may differ: behind the loop all are of the accumulator's.
+      if (!SameAttributes(*first->repeated, *sum.repeated)) return false;
     }
     summing_.insert(x->parent());
     found_.sums.push_back(sum);
