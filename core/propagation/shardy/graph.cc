@@ -174,7 +174,9 @@ class GraphMaker {
     FindRegionsIn(module_.entry(), nullptr);
   }
 
-  // Values are in the region of their operands; those without operands in that of their users.
+  // Values are in the region of their operands; those without operands in that of their users, of
+  // which what leaves a region says with its own sharding what is manual inside. Where neither
+  // tells, as of values that nothing uses, they are where the computation is.
   void FindRegionsIn(Computation* computation, const AxisList* outer) {
     std::vector<const AxisList*>& region = graph_.region;
     const std::vector<Instruction*> order = PostOrder(*computation);
@@ -195,12 +197,15 @@ class GraphMaker {
     }
     for (auto it = order.rbegin(); it != order.rend(); ++it) {
       const Instruction* user = *it;
-      if (!known_[user->id()]) set(*user, outer);
-      const AxisList* from = region[user->id()];
-      if (IsRegionMarker(*user)) continue;
+      if (!known_[user->id()] || Enters(*user)) continue;
       for (const Instruction* operand : user->operands()) {
-        if (!known_[operand->id()]) set(*operand, from);
+        if (known_[operand->id()]) continue;
+        set(*operand,
+            Leaves(*user) ? RegionOf(ManualAxesOf(reader_, *operand)) : region[user->id()]);
       }
+    }
+    for (const Instruction* x : order) {
+      if (!known_[x->id()]) set(*x, outer);
     }
     for (const Instruction* x : order) {
       if (!RunsComputations(*x)) continue;
