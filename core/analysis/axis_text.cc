@@ -134,8 +134,11 @@ std::string FreeAxesText(Context& ctx, const Sharding* sharding, const Mesh* mes
   std::vector<AxisRef> free = AllAxes(*mesh);
   if (sharding == nullptr || sharding->IsReplicated()) return Joined(*mesh, free);
   const NamedSharding* named = NamedOf(ctx, sharding, mesh);
-  if (named == nullptr || named->mesh != mesh || named->form != NamedSharding::Form::kDims)
-    return "";
+  // The mesh may be written in the sharding itself, without the name that the module's has.
+  const bool is_on_mesh =
+      named != nullptr && (named->mesh == mesh || (named->mesh->axes == mesh->axes &&
+                                                   named->mesh->devices == mesh->devices));
+  if (!is_on_mesh || named->form != NamedSharding::Form::kDims) return "";
   auto take = [&](const std::vector<AxisRef>& used) {
     for (const AxisRef& ref : used) {
       std::erase_if(free, [&](const AxisRef& axis) { return axis.axis == ref.axis; });

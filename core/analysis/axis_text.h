@@ -26,8 +26,7 @@ std::string MeshText(std::span<const MeshAxis> axes);
 std::string AxesInWords(std::span<const std::string> axes, std::span<const MeshAxis> mesh);
 
 // The axes of `mesh` along which a leaf with this sharding (null: none yet) only has copies, joined
-// by
-// "+"; empty if there are none or its axes cannot say it.
+// by "+"; empty if there are none or its axes cannot say it.
 std::string FreeAxesText(Context& ctx, const Sharding* sharding, const Mesh* mesh);
 
 }  // namespace gshard
