@@ -15,6 +15,7 @@
 #include "core/analysis/partitioned.h"
 #include "core/pipeline/pipeline.h"
 #include "ir/attribute_equality.h"
+#include "ir/compiled_text.h"
 #include "ir/dims.h"
 #include "ir/op_traits.h"
 #include "ir/sharding_algebra.h"
@@ -171,7 +172,7 @@ class SameValues {
 std::vector<LocalForm> FormsByName(const Module& program, std::vector<LocalForm> forms) {
   // Passes of stages compute a micro-batch's values, and partitioning gives new names to much of
   // them.
-  if (IsCompiledByXla(program) || IsPipelined(program)) return {};
+  if (IsCompiledByXla(program) || IsCompiled(program) || IsPipelined(program)) return {};
   const auto by_name = ByName(program);
   std::erase_if(forms, [&](LocalForm& form) {
     const auto found = by_name.find(form.local->name());

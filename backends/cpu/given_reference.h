@@ -15,8 +15,8 @@ namespace gshard::cpu {
 
 // `forms`, as our partitioner would have them of the reference, in `program`: where an array of the
 // reference has the name and the shape there, it is taken for the same array, spread in the same
-// way. None of XLA's compiled text: there names are given anew while it is optimised, so that only
-// the results are known to be the same; nor of a pipelined program.
+// way. None of compiled text, also of one device: there names are given anew while it is optimised,
+// so that only the results are known to be the same; nor of a pipelined program.
 std::vector<LocalForm> FormsByName(const Module& program, std::vector<LocalForm> forms);
 
 // Which shardings the reference takes from the program's record before it is partitioned itself.
