@@ -269,7 +269,7 @@ int Run(const Flags& flags) {
   std::string text =
       flags.json
           ? CostAsJson(*estimate->module, report, top, findings, failed, shown, std::move(xla))
-      : flags.markdown ? CostAsMarkdown(*estimate->module, report, rows)
+      : flags.markdown ? CostAsMarkdown(*estimate->module, report, rows) + AdviceAsMarkdown(shown)
                        : CostAsText(*estimate->module, report, rows) +
                              AsXlaText(estimate->as_xla, report.mesh) + AdviceAsText(shown, report);
   if (flags.gantt) text += TimelineAsGantt(report);
@@ -324,6 +324,7 @@ int main(int argc, char** argv) {
            {.type = "FILE", .is_output = true});
   flags.estimate.beside_xla = true;
   AddEstimateFlags(line, flags.estimate);
+  AddGroupFlag(line, flags.estimate.cost);
   line.AddSwitch("--as-xla", flags.estimate.as_xla, kAsXlaHelp);
   line.Add("--trace", flags.trace,
            "Write the step's timeline for Perfetto: step.pftrace in its own format, with counters "

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 
@@ -96,6 +97,12 @@ AnnotateOptions ReadAnnotateFlags(const Flags& flags, std::vector<AnnotationRule
 }
 
 int RunPrint(Flags& flags) {
+  if (flags.session.format == "stablehlo") {
+    if (!flags.session.print.ids) throw FlagError("--no-ids", "StableHLO's names are numbers only");
+    if (flags.session.print.tiles && !flags.session.gspmd) {
+      throw FlagError("--tiles", "Shardy spells shardings by mesh axis; --gspmd by tiles");
+    }
+  }
   return RunSession(flags.session, flags.context,
                     [](Module&, PassContext&, const PassManagerOptions&, std::vector<PassTiming>&) {
                       return Expected<void>();
@@ -226,6 +233,20 @@ int RunGrad(Flags& flags) {
                     });
 }
 
+// Throws FlagError for flags that none of the passes asks.
+void CheckPassFlags(const Flags& flags, std::span<const Pass* const> passes) {
+  const auto check = [&](const char* flag, const std::string& given, std::string_view asked_by) {
+    const bool is_asked = std::ranges::any_of(
+        passes, [&](const Pass* pass) { return pass->name.ends_with(asked_by); });
+    if (!given.empty() && !is_asked) {
+      throw FlagError(flag, fmt::format("none of --passes is a {}", asked_by));
+    }
+  };
+  check("--combine-threshold", flags.combine_threshold, "combiner");
+  check("--windowed-einsum", flags.windowed_einsum, "windowed-einsum");
+  check("--weight-update-axes", flags.context.weight_update.axes, "weight-update-sharding");
+}
+
 int RunOptimize(Flags& flags) {
   std::vector<const Pass*> passes;
   if (flags.passes.empty()) {
@@ -238,6 +259,7 @@ int RunOptimize(Flags& flags) {
     rest.remove_prefix(std::min(rest.size(), name.size() + 1));
     passes.push_back(PassOf("--passes", name));
   }
+  CheckPassFlags(flags, passes);
   ReadPassFlags(flags);
   return RunSession(flags.session, flags.context,
                     [&](Module& module, PassContext& context, const PassManagerOptions& options,
@@ -370,8 +392,11 @@ void AddPropagateFlags(const Command& propagate, Flags& flags) {
 
 void AddPartitionFlags(const Command& partition, Flags& flags) {
   AddPropagationFlags(partition, flags.propagation);
-  partition.AddSwitch("--no-propagate", flags.no_propagate, "Take shardings as they are");
   AddConstantFlag(partition, flags);
+  partition.AddSwitch(
+      "--no-propagate", flags.no_propagate, "Take shardings as they are",
+      {"--no-split-constants", "--propagation", "--allow-spmd-sharding-propagation-to-parameters",
+       "--allow-spmd-sharding-propagation-to-output"});
   partition.AddSwitch("--as-xla", flags.as_xla, kAsXlaHelp);
   partition.AddSwitch("--weight-update-sharding", flags.weight_update_sharding,
                       "Cut optimizer state and weight updates along the batch's axes first");

@@ -243,7 +243,8 @@ void AddAutoFlags(const Command& command, AutoFlags& flags) {
               {.type = "PERCENT"});
   command.Add("--top", flags.top, "Most plans that are told (default: 10)",
               {.type = "N", .between = {{1, 1000}}});
-  AddEstimateFlags(command, flags.estimate);
+  AddPropagationFlags(command, flags.estimate.propagation);
+  AddPricingFlags(command, flags.estimate);
   command.Add("--report", flags.report,
               "Alternatives, rules, bound and commands, as text or, for FILE.json, as JSON "
               "(gshard.auto/1); - is standard error (default: plans and annotations on standard "

@@ -4,6 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <memory>
+#include <optional>
+
 #include "cmd/cli/program.h"
 #include "core/report/ci/diff_conditions.h"
 #include "core/report/cost_diff.h"
@@ -13,14 +17,47 @@
 namespace gshard {
 namespace {
 
-// Of a report as it stands, of a program by estimating it.
-Expected<CostFigures> FiguresOf(const std::string& path, const CostDiffFlags& flags,
-                                const Chip& chip) {
+// A side of the comparison, as it was given.
+struct Side {
+  std::shared_ptr<const SourceText> source;
+  std::optional<CostFigures> report;  // if it is one
+};
+
+Expected<Side> ReadSide(const std::string& path) {
   auto source = SourceText::Open(path);
   if (!source) return Fail(std::move(source.error()));
-  const std::string name = (*source)->name();
-  if (IsCostDocument((*source)->text())) return ReadCostFigures((*source)->text(), name);
-  auto module = ReadModule(std::move(*source), flags.estimate.num_partitions);
+  Side side{std::move(*source), std::nullopt};
+  if (!IsCostDocument(side.source->text())) return side;
+  auto figures = ReadCostFigures(side.source->text(), side.source->name());
+  if (!figures) return Fail(std::move(figures.error()));
+  side.report = std::move(*figures);
+  return side;
+}
+
+// What --chip says; without it, a program is priced for the chip of the report that it is compared
+// with, if that is built in.
+ChipFlags ChipFor(const ChipFlags& given, const Side& before, const Side& after) {
+  if (before.report && after.report && (!given.name.empty() || !given.file.empty())) {
+    throw FlagError(given.name.empty() ? "--chip-file" : "--chip",
+                    "both sides are reports, which are of their own chips");
+  }
+  if (!given.name.empty()) return given;
+  ChipFlags flags = given;
+  flags.name = kDefaultChip;
+  const std::vector<std::string> known = BuiltInChipNames();
+  for (const Side* side : {&before, &after}) {
+    if (side->report && std::ranges::count(known, side->report->chip) > 0) {
+      flags.name = side->report->chip;
+    }
+  }
+  return flags;
+}
+
+// Of a report as it stands, of a program by estimating it.
+Expected<CostFigures> FiguresOf(Side side, const CostDiffFlags& flags, const Chip& chip) {
+  if (side.report) return std::move(*side.report);
+  const std::string name = side.source->name();
+  auto module = ReadModule(std::move(side.source), flags.estimate.num_partitions);
   if (!module) return Fail(std::move(module.error()));
   Expected<Estimate> estimate = EstimateModule(std::move(*module), chip, flags.estimate);
   if (!estimate) return Fail(std::move(estimate.error()));
@@ -38,11 +75,15 @@ int RunCostDiff(const CostDiffFlags& flags) {
     if (!read) throw FlagError("--check", read.error());
     conditions = std::move(*read);
   }
-  Expected<Chip> chip = ReadChip(flags.estimate.chip);
+  Expected<Side> first = ReadSide(flags.before);
+  if (!first) return ReportEstimateError(first.error(), flags.json, kSchema);
+  Expected<Side> second = ReadSide(flags.after);
+  if (!second) return ReportEstimateError(second.error(), flags.json, kSchema);
+  Expected<Chip> chip = ReadChip(ChipFor(flags.estimate.chip, *first, *second));
   if (!chip) return ReportEstimateError(chip.error(), flags.json, kSchema);
-  Expected<CostFigures> before = FiguresOf(flags.before, flags, *chip);
+  Expected<CostFigures> before = FiguresOf(*std::move(first), flags, *chip);
   if (!before) return ReportEstimateError(before.error(), flags.json, kSchema);
-  Expected<CostFigures> after = FiguresOf(flags.after, flags, *chip);
+  Expected<CostFigures> after = FiguresOf(*std::move(second), flags, *chip);
   if (!after) return ReportEstimateError(after.error(), flags.json, kSchema);
   const CostDiff diff = DiffCosts(flags.before, std::move(*before), flags.after, std::move(*after));
   const std::vector<CiCheck> checks = CheckDiff(diff, conditions);
@@ -73,6 +114,7 @@ void AddFlags(const Command& command, CostDiffFlags& flags) {
   command.Add("-o,--output", flags.output,
               "Where the comparison goes (default: -, standard output)",
               {.type = "FILE", .is_output = true});
+  flags.estimate.chip.name.clear();
   AddEstimateFlags(command, flags.estimate);
   command.AddSwitch("--as-xla", flags.estimate.as_xla, kAsXlaHelp);
   command.Add("--top", flags.top, "Most rows of a list, such as 30 (default: 12, in JSON all)",

@@ -19,18 +19,22 @@ void AddCostOptionFlags(const Command& command, CostOptionFlags& flags) {
       "and a softmax that write them, in time and memory alike (default: flash)",
       {.type = "flash|materialized", .one_of = {"flash", "materialized"}});
   command.AddSwitch("--no-flash", flags.no_flash, "The old name of --attention materialized");
-  command.Add("--cycles", flags.cycles,
-              "Times of a compiled text's kernels: the cycles that its compiler wrote, where the chip's "
-              "clock is known, or the model's; the report has both (default: text)",
-              {.type = "text|model", .one_of = {"text", "model"}});
-  command.Add("--group-by", flags.group_by,
-              "Sum up by what this pattern captures in op_name, such as 'layer_(\\d+)' (default: "
-              "no groups)",
-              {.type = "REGEX"});
+  command.Add(
+      "--cycles", flags.cycles,
+      "Times of a compiled text's kernels: the cycles that its compiler wrote, where the chip's "
+      "clock is known, or the model's; the report has both (default: text)",
+      {.type = "text|model", .one_of = {"text", "model"}});
   command.Add("--mesh-map", flags.mesh_map,
               "Network dims under mesh axes, such as data=x+y,model=z (default: innermost axes on "
               "the nearest links)",
               {.type = "MAP"});
+}
+
+void AddGroupFlag(const Command& command, CostOptionFlags& flags) {
+  command.Add("--group-by", flags.group_by,
+              "Sum up by what this pattern captures in op_name, such as 'layer_(\\d+)' (default: "
+              "no groups)",
+              {.type = "REGEX"});
 }
 
 CostOptions ReadCostOptions(const CostOptionFlags& flags) {

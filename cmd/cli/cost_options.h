@@ -18,7 +18,10 @@ struct CostOptionFlags {
   std::string cycles;  // empty: text
 };
 
+// All but --group-by.
 void AddCostOptionFlags(const Command& command, CostOptionFlags& flags);
+// For commands that tell of groups.
+void AddGroupFlag(const Command& command, CostOptionFlags& flags);
 
 // Throws FlagError for an invalid mesh map.
 CostOptions ReadCostOptions(const CostOptionFlags& flags);

@@ -153,14 +153,15 @@ std::vector<SweepPoint> PointsFor(const std::vector<MeshShape>& shapes,
 }
 
 // As `gshard-opt pipeline` does.
-Expected<void> RunInStages(Module& module, const SweepPipeline& stages,
-                           const CostSweepFlags& flags) {
+Expected<void> RunInStages(Module& module, const SweepPipeline& stages, const CostSweepFlags& flags,
+                           const Chip& chip) {
   PipelineFlags with = WithoutSizes(flags.pipeline);
   with.stages = stages.stages;
   with.microbatches = stages.microbatches;
   with.schedule = stages.schedule;
   auto options = ReadPipelineFlags(with);
   if (!options) return Fail(std::move(options.error()));
+  options->chip = chip;
   if (auto small = CheckInlinedSize(module, 1'000'000); !small) return small;
   if (auto inlined = InlineCalls(module); !inlined) return Fail(std::move(inlined.error()));
   auto plan = pipeline::PipelineModule(module, *options);
@@ -198,7 +199,7 @@ Expected<void> EstimateAt(SweepPoint& point, const SweepInput& input) {
   }
   for (const Instruction* x : UnevenArrays(**module)) point.uneven.emplace_back(x->name());
   if (point.pipeline.stages > 0) {
-    if (auto done = RunInStages(**module, point.pipeline, flags); !done) return done;
+    if (auto done = RunInStages(**module, point.pipeline, flags, input.chip); !done) return done;
   }
   auto program = MakeDeviceProgram(std::move(*module), ProgramOptionsFor(flags.estimate));
   if (!program) return Fail(std::move(program.error()));
@@ -293,8 +294,9 @@ void AddFlags(const Command& command, CostSweepFlags& flags) {
                 "Some of gpipe, 1f1b, interleaved, zero-bubble, shift, such as gpipe,1f1b "
                 "(default: 1f1b)",
                 {.type = "LIST"});
+    AddStageFlags(command, flags.pipeline);
   });
-  AddStageFlags(command, flags.pipeline, /*sweeps_batch=*/true);
+  AddBatchFlag(command, flags.pipeline, /*sweeps=*/true);
   command.Add("--devices", flags.devices, "Only meshes of so many devices (default: all)",
               {.type = "N", .between = {{1, 1 << 20}}});
   command.Add("--rules", flags.rules_file,
@@ -310,7 +312,8 @@ void AddFlags(const Command& command, CostSweepFlags& flags) {
               {.type = "SIZE"});
   command.Add("--threads", flags.threads, "Threads (default: one a core)",
               {.type = "N", .between = {{1, 1024}}});
-  AddEstimateFlags(command, flags.estimate);
+  AddPropagationFlags(command, flags.estimate.propagation);
+  AddPricingFlags(command, flags.estimate);
   command.Add("--html", flags.html, "Write a plot and the table as a page (default: none)",
               {.type = "FILE", .is_output = true});
   command.AddSwitch("--json", flags.json, "JSON (gshard.sweep/1) instead of text");

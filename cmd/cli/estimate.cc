@@ -35,7 +35,9 @@ size_t AdviceFor(size_t trials) { return std::min(kMaxAdvice, trials / kTrialsOf
 
 void AddChipFlags(const Command& command, ChipFlags& flags) {
   command.Add("--chip", flags.name,
-              fmt::format("One of {} (default: tpu-v3)", fmt::join(BuiltInChipNames(), ", ")),
+              fmt::format("One of {} (default: {})", fmt::join(BuiltInChipNames(), ", "),
+                          flags.name.empty() ? "that of a report on the other side, else tpu-v3"
+                                             : flags.name),
               {.type = "NAME"});
   command.Suggest("--chip", BuiltInChipNames());
   command.Add("--chip-file", flags.file,

@@ -23,8 +23,11 @@
 
 namespace gshard {
 
+inline constexpr const char* kDefaultChip = "tpu-v3";
+
 struct ChipFlags {
-  std::string name = "tpu-v3", file;
+  std::string name = kDefaultChip;  // empty before flags are read: the command chooses a default
+  std::string file;
   std::string stack = "jax";
 };
 

@@ -257,8 +257,10 @@ std::string Meant(const CLI::App& app, const std::string& word) {
       for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
     }
   };
-  add_flags(app);
-  for (const CLI::App* chosen : app.get_subcommands()) add_flags(*chosen);
+  const std::vector<const CLI::App*> chosen =
+      app.get_subcommands([](const CLI::App* sub) { return sub->parsed(); });
+  if (chosen.empty()) add_flags(app);  // a subcommand takes its own only
+  for (const CLI::App* sub : chosen) add_flags(*sub);
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
     names.push_back(sub->get_name());
   }

@@ -63,6 +63,7 @@ void AddPipelineFlags(const Command& command, PipelineFlags& flags) {
               "gpipe, 1f1b, interleaved, zero-bubble, shift, or best: the cheapest that fits in "
               "memory (default: 1f1b)",
               {.type = "SCHEDULE"});
+  AddBatchFlag(command, flags);
   AddStageFlags(command, flags);
   command.Add("--chip", flags.chip,
               "Chip whose times and links layers are balanced by (default: tpu-v3)",
@@ -81,21 +82,12 @@ void AddPipelineFlags(const Command& command, PipelineFlags& flags) {
               {.type = "FILE", .is_output = true, .dash_is_stderr = true});
 }
 
-void AddStageFlags(const Command& command, PipelineFlags& flags, bool sweeps_batch) {
+void AddStageFlags(const Command& command, PipelineFlags& flags) {
   command.Add("--repeats", flags.repeats,
               "Chunks of layers a device has: of interleaved (default: 2), or of shift, which is "
               "circular then (default: 1)",
               {.type = "R", .between = {{1, 1024}}});
   command.Add("--axis", flags.axis, "Name of the mesh axis (default: stage)", {.type = "AXIS"});
-  const char* const rule =
-      "The dim of a parameter that counts examples, tokens=0; may be given many times "
-      "(default: dim 0 of those neither updated nor scalar)";
-  const char* const sizes_or_rule =
-      "Examples of a step, as if IN were printed for so many: a list, or 64..512 for the powers of "
-      "two (default: IN's). Or the dim of a parameter that counts them, tokens=0; may be given "
-      "many times (default: dim 0 of those neither updated nor scalar)";
-  command.Add("--batch", flags.batch, sweeps_batch ? sizes_or_rule : rule,
-              {.type = sweeps_batch ? "LIST|REGEX=DIM" : "REGEX=DIM"});
   command.Add("--cut", flags.cut,
               "A layer starts where op_name or name begins to match, or matches otherwise, "
               "layer_[0-9]+ (default: layers are found)",
@@ -109,6 +101,18 @@ void AddStageFlags(const Command& command, PipelineFlags& flags, bool sweeps_bat
               {.type = "REMAT"});
   command.Add("--weights", flags.weights,
               "sharded over the stages or replicated (default: sharded)", {.type = "WEIGHTS"});
+}
+
+void AddBatchFlag(const Command& command, PipelineFlags& flags, bool sweeps) {
+  const char* const rule =
+      "The dim of a parameter that counts examples, tokens=0; may be given many times "
+      "(default: dim 0 of those neither updated nor scalar)";
+  const char* const sizes_or_rule =
+      "Examples of a step, as if IN were printed for so many: a list, or 64..512 for the powers of "
+      "two (default: IN's). Or the dim of a parameter that counts them, tokens=0; may be given "
+      "many times (default: dim 0 of those neither updated nor scalar)";
+  command.Add("--batch", flags.batch, sweeps ? sizes_or_rule : rule,
+              {.type = sweeps ? "LIST|REGEX=DIM" : "REGEX=DIM"});
 }
 
 namespace {
@@ -126,7 +130,22 @@ Expected<pipeline::BestPipeline> Pipelined(const Module& module,
 
 }  // namespace
 
+// Throws FlagError for flags that say nothing of the schedule or the balance that is asked for.
+void CheckPipelineFlags(const PipelineFlags& flags) {
+  const bool has_chunks =
+      flags.schedule == "interleaved" || flags.schedule == "shift" || flags.schedule == kBest;
+  if (flags.repeats > 0 && !has_chunks) {
+    throw FlagError("--repeats", fmt::format("a device of '{}' has one chunk; --schedule "
+                                             "interleaved and shift have several",
+                                             flags.schedule));
+  }
+  if (!flags.limit.empty() && flags.balance != "cost" && flags.schedule != kBest) {
+    throw FlagError("--limit", "it goes with --balance cost, which cuts by memory, too");
+  }
+}
+
 int RunPipeline(SessionOptions& session, PassContext& context, const PipelineFlags& flags) {
+  CheckPipelineFlags(flags);
   Expected<pipeline::PipelineOptions> options = ReadPipelineFlags(flags);
   if (!options) return UsageError(options.error());
   bool over_limit = false;

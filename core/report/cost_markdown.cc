@@ -59,6 +59,18 @@ std::string Pipeline(const CostReport& report) {
                      PipelineTable(*report.pipeline, true));
 }
 
+std::string Groups(const CostReport& report) {
+  TextTable table{
+      {{"group", false}, {"time", true}, {"work", true}, {"HBM traffic", true}, {"sent", true}},
+      {}};
+  for (const WorkRow& row : report.by_group) {
+    table.rows.push_back({row.key.empty() ? "-" : row.key, HumanSeconds(row.time_s),
+                          HumanFlops(row.flops), HumanBytes(row.bytes),
+                          HumanBytes(row.communication_bytes)});
+  }
+  return table.rows.empty() ? "" : fmt::format("\n{}", TableAsMarkdown(table));
+}
+
 std::string AtPeakTable(const Module& module, const MemoryReport& memory, size_t top) {
   const BufferPlaces places(module, memory);
   TextTable table{{{"bytes", true},
@@ -84,7 +96,7 @@ std::string CostAsMarkdown(const Module& module, const CostReport& report, size_
   if (!verdict.empty()) verdict = fmt::format("**{}**\n\n", verdict.substr(0, verdict.find('\n')));
   return fmt::format("{}{}: {} device{}, {}\n\n", verdict, module.name(), report.devices,
                      report.devices == 1 ? "" : "s", report.chip) +
-         Figures(report) + Collectives(report) + Pipeline(report) +
+         Figures(report) + Collectives(report) + Pipeline(report) + Groups(report) +
          AtPeakTable(module, report.memory, top);
 }
 

@@ -14,14 +14,15 @@
 #include "core/remat/fit_to_memory.h"
 #include "core/report/annotation_advice.h"
 #include "core/report/quantity_text.h"
+#include "core/report/table_text.h"
 #include "core/transforms/annotations/remesh.h"
 #include "ir/dims.h"
 
 namespace gshard {
 namespace {
 
-constexpr size_t kMaxShards = 3;    // tensors of which a cut is tried
-constexpr size_t kMaxMeshes = 12;   // other shapes of the mesh
+constexpr size_t kMaxShards = 3;   // tensors of which a cut is tried
+constexpr size_t kMaxMeshes = 12;  // other shapes of the mesh
 constexpr double kMinWait = 0.01;  // of the step, before something is tried against waiting
 constexpr double kShorter = 0.01, kSmaller = 0.02;
 
@@ -324,6 +325,18 @@ std::string AdviceAsText(const std::vector<TriedAdvice>& advice, const CostRepor
                        HumanBytes(static_cast<double>(one.peak_bytes)), what);
   }
   return out;
+}
+
+std::string AdviceAsMarkdown(const std::vector<TriedAdvice>& advice) {
+  TextTable table{{{"step time", true}, {"peak memory", true}, {"what helps, as tried", false}},
+                  {}};
+  for (const TriedAdvice& one : advice) {
+    std::string what = one.what;
+    std::erase(what, '`');
+    table.rows.push_back({HumanSeconds(one.step_time_s),
+                          HumanBytes(static_cast<double>(one.peak_bytes)), std::move(what)});
+  }
+  return table.rows.empty() ? "" : fmt::format("\n{}", TableAsMarkdown(table));
 }
 
 }  // namespace gshard

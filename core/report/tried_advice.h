@@ -56,6 +56,7 @@ std::string AdviceSentence(const TriedAdvice& advice, const CostReport& before);
 
 // A table under a title; empty without advice.
 std::string AdviceAsText(const std::vector<TriedAdvice>& advice, const CostReport& before);
+std::string AdviceAsMarkdown(const std::vector<TriedAdvice>& advice);
 
 }  // namespace gshard
 
