@@ -69,6 +69,59 @@ bool MovesBefore(const Instruction* x, const std::vector<int64_t>& dims) {
   return any;
 }
 
+// The dims before the last of the array that `x` has as the rows of a matrix, where tiles of eight
+// rows stay whole; empty: it is no such matrix.
+Dims MergedRows(const Instruction& x) {
+  constexpr int64_t kRowsOfTile = 8;
+  if (x.opcode() != Opcode::kReshape || x.shape()->rank() != 2) return {};
+  const Dims array = x.operand(0)->shape()->dims();
+  if (array.size() < 3 || array.back() != x.shape()->dim(1)) return {};
+  const Dims rows = array.first(array.size() - 1);
+  return rows.back() % kRowsOfTile == 0 ? rows : Dims();
+}
+
+// Do all that read `product`, or its sum over devices, split its first or last dim into `rows`?
+bool IsSplitAgain(const Instruction* product, Dims rows, bool is_first, const Users& users) {
+  const auto& readers = users.of(product);
+  return !readers.empty() && std::ranges::all_of(readers, [&](const Instruction* reader) {
+    if (reader->opcode() == Opcode::kAllReduce && reader->shape()->IsArray()) {
+      return IsSplitAgain(reader, rows, is_first, users);
+    }
+    const Dims dims = reader->shape()->dims();
+    if (reader->opcode() != Opcode::kReshape || dims.size() <= rows.size()) return false;
+    return std::ranges::equal(is_first ? dims.first(rows.size()) : dims.last(rows.size()), rows);
+  });
+}
+
+// Is operand `side` of a product of matrices one of MergedRows, and is the merge undone: the
+// results go back to these dims, or it sums over rows that the other operand has in the same dims?
+bool UndoesMerge(const Instruction& product, int64_t side, Dims rows, const Users& users) {
+  const auto& dims = product.attributes<DotAttributes>();
+  const bool is_lhs = side == 0;
+  const auto& own = is_lhs ? dims.lhs_contracting : dims.rhs_contracting;
+  const auto& others = is_lhs ? dims.rhs_contracting : dims.lhs_contracting;
+  if (own.size() != 1) return false;
+  if (own[0] == 1) return IsSplitAgain(&product, rows, is_lhs, users);
+  const Instruction& other = *product.operand(1 - side);
+  return others[0] == 0 && std::ranges::equal(MergedRows(other), rows);
+}
+
+// Does `reshaped` merge rows for products alone that undo it? The compiler multiplies the array as
+// it was (x.reshape(-1, width) @ w, reshaped back).
+bool IsMergedForProducts(const Instruction* reshaped, const Users& users) {
+  const Dims rows = MergedRows(*reshaped);
+  const auto& readers = users.of(reshaped);
+  return !rows.empty() && !readers.empty() &&
+         std::ranges::all_of(readers, [&](const Instruction* reader) {
+           if (reader->opcode() != Opcode::kDot) return false;
+           for (int64_t side = 0; side < 2; ++side) {
+             if (reader->operand(side) != reshaped) continue;
+             if (!UndoesMerge(*reader, side, rows, users)) return false;
+           }
+           return true;
+         });
+}
+
 }  // namespace
 
 bool IsMovedAlone(const Instruction& x) {
@@ -99,7 +152,8 @@ bool IsReadFromMemory(const Instruction* x, const Instruction* user, const Users
     case Opcode::kReshape:
     case Opcode::kBitcast: {
       const std::vector<int64_t> dims = DimsOverOne(*user->shape());
-      return DimsOverOne(*x->shape()) != dims && !MovesBehind(user, users) && !MovesBefore(x, dims);
+      return DimsOverOne(*x->shape()) != dims && !IsMergedForProducts(user, users) &&
+             !MovesBehind(user, users) && !MovesBefore(x, dims);
     }
     default:  // takes x's work into its kernel, or does not
       return false;

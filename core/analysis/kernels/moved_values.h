@@ -14,7 +14,8 @@ bool IsMovedAlone(const Instruction& x);
 // take no other kernel's work with them (a slice that alone reads x is done before x), and what
 // reads x under a shape of other dims than of size 1, unless it is made of x and broadcasts alone,
 // or sums up, or x is made of arrays of those dims and of broadcasts alone: a scale for each group
-// of a weight's rows.
+// of a weight's rows. A product reads no matrix of an array's rows (x.reshape(-1, width) @ w) but
+// the array.
 bool IsReadFromMemory(const Instruction* x, const Instruction* user, const Users& users);
 
 // Is x the array that `user`, an update, updates in place?

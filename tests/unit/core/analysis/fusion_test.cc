@@ -667,6 +667,30 @@ TEST_CASE("A product on a TPU scales groups of its weight's rows as it reads the
   CHECK(kernels(given, "y") == "cast, each, scaled, p");
 }
 
+TEST_CASE("Rows merged for a product on a TPU are not written if it gives them back", "[fusion]") {
+  const auto kernels = [](const std::string& product) {
+    return KernelsOf(R"(
+  x = bf16[2,16,64] parameter(0)
+  odd = bf16[8,4,64] parameter(1)
+  w = bf16[64,32] parameter(2)
+  dy = bf16[2,16,32] parameter(3)
+)" + product,
+                     kTpu);
+  };
+  const std::string n = "  n = bf16[2,16,64] exponential(x)\n  m = bf16[32,64] reshape(n)\n";
+  const std::string p =
+      "p = bf16[32,32] dot(m, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n";
+  CHECK(kernels(n + p + "  ROOT y = bf16[2,16,32] reshape(p)") == "n+p");
+  // A sum over rows that both operands have.
+  CHECK(kernels(n + "g = bf16[32,32] reshape(dy)\n  ROOT dw = bf16[64,32] dot(m, g), "
+                    "lhs_contracting_dims={0}, rhs_contracting_dims={0}") == "n+dw");
+  // The matrix is what is wanted, or other rows are; tiles of eight rows would be broken.
+  CHECK(kernels(n + "ROOT " + p) == "n, p");
+  CHECK(kernels(n + p + "  ROOT y = bf16[4,8,32] reshape(p)") == "n, p");
+  CHECK(kernels("  n = bf16[8,4,64] exponential(odd)\n  m = bf16[32,64] reshape(n)\n" + p +
+                "  ROOT y = bf16[8,4,32] reshape(p)") == "n, p");
+}
+
 TEST_CASE("What moves data takes no other work along on TPUs", "[fusion]") {
   const auto kept = [](const std::string& move) {
     return KeptOf(
