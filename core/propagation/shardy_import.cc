@@ -13,6 +13,7 @@
 #include "fmt/format.h"
 #include "ir/custom_call.h"
 #include "ir/metadata.h"
+#include "ir/op_traits.h"
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
 #include "ir/shardy_attribute.h"
@@ -123,6 +124,44 @@ bool ImportPropagationMarkers(Module& module, Computation* computation) {
   return true;
 }
 
+// Elements have no layout: JAX constrains those of a scatter's or reduce's function where shardings
+// are explicit. True if there were any calls.
+bool DropShardingCalls(Computation* computation) {
+  const auto is_call = [](const Instruction* x) {
+    return IsCustomCallTo(*x, kShardingTarget) && x->operand_count() == 1;
+  };
+  if (std::ranges::none_of(computation->instructions(), is_call)) return false;
+  std::unordered_map<const Instruction*, Instruction*> value_of;
+  const auto resolve = [&](Instruction* x) {
+    const auto it = value_of.find(x);
+    return it == value_of.end() ? x : it->second;
+  };
+  std::vector<Instruction*> list;
+  for (Instruction* x : computation->instructions()) {
+    for (int64_t i = 0; i < x->operand_count(); ++i) x->set_operand(i, resolve(x->operand(i)));
+    if (is_call(x)) {
+      value_of[x] = x->operand(0);
+    } else {
+      list.push_back(x);
+    }
+  }
+  Instruction* root = resolve(computation->root());
+  computation->SetInstructions(std::move(list));
+  computation->set_root(root);
+  return true;
+}
+
+bool DropShardingsOfElements(Module& module) {
+  bool changed = false;
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (CalleesOf(x->opcode()) != Callees::kPerElement) continue;
+      for (Computation* called : x->called()) changed |= DropShardingCalls(called);
+    }
+  }
+  return changed;
+}
+
 }  // namespace
 
 Expected<bool> ImportShardyShardings(Module& module) {
@@ -135,9 +174,10 @@ Expected<bool> ImportShardyShardings(Module& module) {
                                                      text, error.message)));
     }
   }
+  bool changed = DropShardingsOfElements(module);
   Expected<bool> regions = ImportManualRegions(module, meshes);
   if (!regions) return Fail(regions.error());
-  bool changed = *regions;
+  changed |= *regions;
   for (Computation* computation : module.computations()) {
     for (Instruction* x : computation->instructions()) {
       const bool result = IsCustomCallTo(*x, "xla.sdy.FuncResultSharding");

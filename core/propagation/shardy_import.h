@@ -9,8 +9,9 @@
 
 namespace gshard {
 
-// Gives instructions that have only the attribute its sharding in XLA's mesh form, and turns
-// FuncResultSharding into Sharding calls. True if anything changed. Errors: E-SDY-*.
+// Gives instructions that have only the attribute its sharding in XLA's mesh form, turns
+// FuncResultSharding into Sharding calls, and drops Sharding calls from functions of elements (of
+// reductions, scatters, sorts). True if anything changed. Errors: E-SDY-*.
 Expected<bool> ImportShardyShardings(Module& module);
 
 }  // namespace gshard

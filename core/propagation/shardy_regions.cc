@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "core/propagation/rules.h"
 #include "fmt/format.h"
@@ -49,7 +48,6 @@ class RegionImport {
       if (it == regions_.end()) continue;
       if (Expected<void> ok = ImportInto(computation, Region(it->second)); !ok) return ok;
     }
-    for (Computation* computation : scalar_functions_) DropShardingCalls(computation);
     return {};
   }
 
@@ -300,10 +298,7 @@ class RegionImport {
     const bool flow = x->opcode() == Opcode::kCall || x->opcode() == Opcode::kWhile ||
                       x->opcode() == Opcode::kConditional;
     for (Computation* called : x->called()) {
-      if (!flow) {
-        if (!region.manual.empty()) scalar_functions_.insert(called);
-        continue;
-      }
+      if (!flow) continue;
       auto [it, fresh] = regions_.try_emplace(called, region);
       if (!fresh && it->second.manual != region.manual) {
         return Fail(Error(
@@ -343,22 +338,6 @@ class RegionImport {
     return {};
   }
 
-  // What a reduction applies to scalars has no layout.
-  void DropShardingCalls(Computation* computation) {
-    std::vector<Instruction*> list;
-    for (Instruction* x : computation->instructions()) {
-      for (int64_t i = 0; i < x->operand_count(); ++i) x->set_operand(i, Resolve(x->operand(i)));
-      if (IsCustomCallTo(*x, kShardingTarget) && x->operand_count() == 1) {
-        value_[x] = x->operand(0);
-      } else {
-        list.push_back(x);
-      }
-    }
-    Instruction* root = Resolve(computation->root());
-    computation->SetInstructions(std::move(list));
-    computation->set_root(root);
-  }
-
   // Elements of a tuple marker are the values it became.
   bool TakePiece(Instruction* x) {
     if (x->opcode() != Opcode::kGetTupleElement) return false;
@@ -379,7 +358,6 @@ class RegionImport {
   std::unordered_map<const Instruction*, Region> body_calls_;
   std::unordered_map<const Instruction*, Instruction*> value_;  // what stands for what is gone
   std::unordered_map<const Instruction*, std::vector<Instruction*>> pieces_;  // of tuple markers
-  std::unordered_set<Computation*> scalar_functions_;
 };
 
 }  // namespace
