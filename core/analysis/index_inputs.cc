@@ -114,7 +114,8 @@ std::vector<DimOrigin> Reshaped(const std::vector<DimOrigin>& dims, const Shape*
 
 bool IsNan(const Instruction* x) {
   while (x->opcode() == Opcode::kBroadcast || x->opcode() == Opcode::kReshape ||
-         x->opcode() == Opcode::kCopy || x->opcode() == Opcode::kConvert) {
+         x->opcode() == Opcode::kCopy || x->opcode() == Opcode::kConvert ||
+         (IsIdentityCall(*x) && x->operand_count() == 1)) {
     x = x->operand(0);
   }
   if (x->opcode() != Opcode::kConstant || !IsFloat(x->shape()->dtype())) return false;
