@@ -18,6 +18,25 @@ bool IsCompiled(const Module& module);
 // none, or where the compiler gave up (2^62 and more).
 std::optional<int64_t> EstimatedCycles(const Instruction& kernel);
 
+// What a fusion of XLA's compiler for TPUs does with the collective that it has.
+enum class FusedPart : uint8_t {
+  kStart,    // begins it, and hands on its buffers (AsyncCollectiveStart)
+  kStep,     // computes something else beside it
+  kDone,     // waits for its end (AsyncCollectiveDone)
+  kScatter,  // all of it: an all-reduce of which each device keeps its piece, a reduce-scatter
+};
+
+struct FusedCollective {
+  const Instruction* collective = nullptr;  // the fusions of one have copies, of one channel
+  FusedPart part = FusedPart::kStep;
+};
+
+// Nothing: x is no fusion, or has no collective.
+std::optional<FusedCollective> FindFusedCollective(const Instruction& x);
+
+// The collective that a step of the network runs: x itself, or what an async-start or fusion has.
+const Instruction* CollectiveOf(const Instruction* x);
+
 }  // namespace gshard
 
 #endif  // GSHARD_IR_COMPILED_TEXT_H_

@@ -51,6 +51,9 @@ inline constexpr std::string_view kAllocateBufferTarget = "AllocateBuffer";
 // Operands one behind another where they lie already, of XLA's compiler for TPUs: the pieces of an
 // array that were copied to fast memory one by one.
 inline constexpr std::string_view kConcatBitcastTarget = "ConcatBitcast";
+// Ends of a fusion of a TPU's compiler that begins a collective, or waits for it.
+inline constexpr std::string_view kAsyncCollectiveStartTarget = "AsyncCollectiveStart";
+inline constexpr std::string_view kAsyncCollectiveDoneTarget = "AsyncCollectiveDone";
 
 // Bytes that cuBLAS, cuDNN or CUB may use while it works and that nobody reads, as XLA's compiler
 // for GPUs gives them to a call: the last of its results. Null: it has none.

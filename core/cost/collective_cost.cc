@@ -44,10 +44,10 @@ std::vector<std::string> CollectiveCosts::AxesOf(const ReplicaGroups& groups) {
   return axes;
 }
 
-CollectiveCost CollectiveCosts::Of(const Instruction& collective) {
+CollectiveCost CollectiveCosts::Of(const Instruction& collective, std::string_view kind) {
   const auto& attributes = collective.attributes<CollectiveAttributes>();
   CollectiveCost cost;
-  cost.kind = KindOf(collective);
+  cost.kind = kind.empty() ? KindOf(collective) : std::string(kind);
   cost.cause = FrontendAttribute(collective.frontend_attributes(), kCauseAttribute);
 
   double local = OperandBytes(collective);

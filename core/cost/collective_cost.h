@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -39,7 +40,8 @@ class CollectiveCosts {
   // the full (gathered) value, bytes_per_device is V(g-1)/g for all-gather and reduce-scatter,
   // twice that for all-reduce, (g-1)/g of the local size for all-to-all, and the local size for
   // collective-permute and -broadcast.
-  CollectiveCost Of(const Instruction& collective);
+  // `kind`: what the compiler makes of it; empty: what it is.
+  CollectiveCost Of(const Instruction& collective, std::string_view kind = {});
 
  private:
   struct HashOfTiles {

@@ -158,6 +158,9 @@ class ReportBuilder {
     if (row.count == 0 || bytes > row.cause_bytes) {
       row.cause = call.cost.cause;
       row.op_name = row.cause.empty() ? OpNameOf(*call.instruction) : "";
+      if (row.cause.empty() && row.op_name.empty()) {  // of a fusion, which may have none
+        row.op_name = OpNameOf(*CollectiveOf(call.instruction));
+      }
       row.cause_bytes = bytes;
     }
     row.kind = call.cost.kind;

@@ -371,7 +371,9 @@ double CustomCallFlops(const Instruction& call) { return Recognise(call).flops; 
 
 bool HasUnknownWork(const Instruction& call) {
   if (IsIdentityCall(call) || IsCustomCallTo(call, kAllocateBufferTarget) ||
-      IsCustomCallTo(call, kConcatBitcastTarget) || IsDimwiseCall(call) || IsSort(call)) {
+      IsCustomCallTo(call, kConcatBitcastTarget) ||
+      IsCustomCallTo(call, kAsyncCollectiveStartTarget) ||
+      IsCustomCallTo(call, kAsyncCollectiveDoneTarget) || IsDimwiseCall(call) || IsSort(call)) {
     return false;
   }
   // A few integers.

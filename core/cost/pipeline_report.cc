@@ -13,6 +13,7 @@
 #include "core/cost/shift_pipeline.h"
 #include "core/cost/work_totals.h"
 #include "ir/attribute_names.h"
+#include "ir/compiled_text.h"
 #include "ir/metadata.h"
 
 namespace gshard {
@@ -116,7 +117,7 @@ class PipelineDescriber {
       seconds += body->schedule.seconds;
       for (const StepNode& step : body->steps) {
         if (step.kind != StepNode::Kind::kCollective) continue;
-        AddSent(*step.instruction, body->trips * step.collective.bytes_per_device);
+        AddSent(*CollectiveOf(step.instruction), body->trips * step.collective.bytes_per_device);
       }
     }
     report_.transfer_s = std::max(0.0, seconds - report_.span_s);

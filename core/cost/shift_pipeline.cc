@@ -9,6 +9,7 @@
 #include "core/analysis/shift_clock.h"
 #include "core/analysis/trip_count.h"
 #include "core/cost/work_totals.h"
+#include "ir/compiled_text.h"
 
 namespace gshard {
 namespace {
@@ -91,7 +92,7 @@ class ShiftDescriber {
     for (size_t i = 0; i < body.steps.size(); ++i) {
       const StepNode& step = body.steps[i];
       const bool is_collective = step.kind == StepNode::Kind::kCollective;
-      if (is_collective && IsAlongStages(*step.instruction)) {
+      if (is_collective && IsAlongStages(*CollectiveOf(step.instruction))) {
         between_s += body.schedule.exposed_s[i];
       }
     }

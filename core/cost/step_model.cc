@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <queue>
 #include <span>
+#include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "core/analysis/trip_count.h"
@@ -122,8 +125,16 @@ class StepBuilder {
     return static_cast<int32_t>(cost_.nodes.size()) - 1;
   }
 
+  // What a fusion does with a collective that is its only work.
+  std::optional<FusedCollective> NetworkOf(const Instruction& x) const {
+    if (!model_.is_compiled_) return std::nullopt;
+    const auto fused = FindFusedCollective(x);
+    return fused && fused->part != FusedPart::kStep ? fused : std::nullopt;
+  }
+
   void AddKernels(const FusionModel& fusion) {
     for (const FusionKernel& kernel : fusion.kernels()) {
+      if (NetworkOf(*kernel.root)) continue;
       int32_t number = AddNode(kernel.root, StepNode::Kind::kKernel);
       StepNode& step = cost_.steps.back();
       step.work = WorkOf(fusion, kernel);
@@ -181,6 +192,7 @@ class StepBuilder {
   }
 
   void Visit(const FusionModel& fusion, const Instruction* x) {
+    if (const auto fused = NetworkOf(*x)) return AddFusedCollective(x, *fused);
     if (fusion.KernelOf(x) != nullptr) {
       const int32_t node = NodeOf(x);
       last_compute_ = node;
@@ -471,10 +483,35 @@ class StepBuilder {
     }
   }
 
-  void AddCollective(const Instruction* x, const Instruction& collective, bool is_start) {
+  // The fusions between a start and its done have its buffers, but do not wait for it.
+  void AddFusedCollective(const Instruction* x, const FusedCollective& fused) {
+    const int64_t channel = fused.collective->attributes<CollectiveAttributes>().channel_id;
+    const Needs needs = NeedsOfOperands(x);
+    switch (fused.part) {
+      case FusedPart::kStart:
+        started_[channel] = AddCollective(x, *fused.collective, true);
+        return SetNeeds(x, needs);
+      case FusedPart::kDone: {
+        Needs ends = needs;
+        if (const auto start = started_.find(channel); start != started_.end()) {
+          Merge(ends, {&start->second, 1});
+        }
+        return SetNeeds(x, ends);
+      }
+      case FusedPart::kScatter:
+        AddCollective(x, *fused.collective, false, "reduce-scatter");
+        return;
+      case FusedPart::kStep:
+        return;
+    }
+  }
+
+  // Returns its node.
+  int32_t AddCollective(const Instruction* x, const Instruction& collective, bool is_start,
+                        std::string_view kind = {}) {
     const int32_t node = AddNode(x, StepNode::Kind::kCollective);
     StepNode& step = cost_.steps.back();
-    step.collective = model_.collectives_.Of(collective);
+    step.collective = model_.collectives_.Of(collective, kind);
     step.work.flops = CostOf(collective).flops;
     step.work.bytes = LocalBytes(collective);
     ScheduleNode& schedule = cost_.nodes.back();
@@ -486,6 +523,7 @@ class StepBuilder {
     schedule.is_stall = schedule.on_compute;
     WaitFor(node, NeedsOfOperands(x));
     SetNeeds(x, node);
+    return node;
   }
 
   // What a trip carries over, the next one waits for.
@@ -594,6 +632,8 @@ class StepBuilder {
   int32_t last_compute_ = -1;        // the node of the last kernel or callee that was visited
   Needs of_operands_;                // memory of NeedsOfOperands
   uint32_t first_id_ = 0;
+  std::unordered_map<int64_t, int32_t>
+      started_;  // nodes of collectives that fusions begin, by channel
   std::unordered_set<const Instruction*> blocking_;  // of a program that runs call by call
   std::vector<int32_t> node_of_;  // of members of kernels, by instruction id - first_id_; else -1
   std::vector<std::pair<int32_t, int64_t>> carried_uses_;  // node, element of the carried tuple

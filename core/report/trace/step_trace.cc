@@ -14,6 +14,7 @@
 #include "core/analysis/device_groups.h"
 #include "core/report/pipeline_text.h"
 #include "core/report/trace/perfetto.h"
+#include "ir/compiled_text.h"
 #include "ir/metadata.h"
 #include "ir/source_lines.h"
 
@@ -119,8 +120,7 @@ class StepTracer {
 
   // Those of one group have the same number; of a permute, a source and its target.
   Expected<void> AddFlows(size_t event, uint32_t device, TraceSlice& slice) {
-    const Instruction* x = report_.timeline.events[event].instruction;
-    if (x->opcode() == Opcode::kAsyncStart) x = x->called(0)->root();
+    const Instruction* x = CollectiveOf(report_.timeline.events[event].instruction);
     Expected<const CollectiveDevices*> devices = resolver_.Of(*x);
     if (!devices) return Fail(std::move(devices.error()));
     const auto number = [&](uint32_t member) {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/cost/branched_loop.h"
+#include "ir/compiled_text.h"
 
 namespace gshard {
 namespace {
@@ -163,8 +164,7 @@ class Unroller {
 
 const Instruction* UnrolledNode::Collective() const {
   if (step == nullptr || step->kind != StepNode::Kind::kCollective) return nullptr;
-  const Instruction* x = step->instruction;
-  return x->opcode() == Opcode::kAsyncStart ? x->called(0)->root() : x;
+  return CollectiveOf(step->instruction);
 }
 
 Expected<std::vector<UnrolledStep>> UnrollStep(const PricedStep& priced) {
