@@ -229,7 +229,7 @@ constexpr Pass kPasses[] = {
     {"reduce-scatter-combiner", "The same for reduce-scatters",
      RunCombiner<Opcode::kReduceScatter>},
     {"dead-code", "Remove instructions and computations that nothing needs", RunDeadCode},
-    {"expand-library-calls", "Calls of cuBLAS, cuDNN and CUB become products, convolutions, sorts",
+    {"expand-library-calls", "Calls that compilers for GPUs and TPUs make become plain operations",
      RunExpandLibraryCalls},
     {"unwrap-async", "Asynchronous computations with host transfers become calls", RunUnwrapAsync},
     {"rotate-loops", "Loops whose condition has host transfers compute it at the end of the body",

@@ -1,6 +1,7 @@
 #include "core/transforms/expand/library_call_expander.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <vector>
 
 #include "core/transforms/expand/library_calls.h"
@@ -135,6 +136,9 @@ LibraryResults ExpandCall(const Instruction& call, Builder& builder) {
   const std::string_view target = call.attributes<CustomCallAttributes>().target;
   if (target == "__gpu$TopK") return ExpandTopK(call, builder);
   if (IsRadixSortCall(call)) return ExpandRadixSort(call, builder);
+  if (target == kConcatBitcastTarget) return ExpandPieces(call, builder);
+  if (target == kAsyncCollectiveStartTarget) return ExpandCollectiveStart(call, builder);
+  if (target == kAsyncCollectiveDoneTarget) return ExpandCollectiveDone(call, builder);
   if (target == "__cublas$triangularSolve") return ExpandTriangularSolve(call, builder);
   if (target.starts_with("__cublas$")) return ExpandProduct(call, builder);
   if (target.starts_with("__cudnn$conv")) return ExpandConvolution(call, builder);
@@ -175,7 +179,23 @@ bool IsLibraryCall(const Instruction& x) {
   if (x.opcode() != Opcode::kCustomCall) return false;
   const std::string_view target = x.attributes<CustomCallAttributes>().target;
   return target.starts_with("__cublas$") || target.starts_with("__cudnn$") ||
-         target == "__gpu$TopK" || IsRadixSortCall(x);
+         target == "__gpu$TopK" || target == kConcatBitcastTarget ||
+         target == kAsyncCollectiveStartTarget || target == kAsyncCollectiveDoneTarget ||
+         IsRadixSortCall(x);
+}
+
+using Channels = std::unordered_set<int64_t>;
+
+// Of collectives that a fusion starts.
+Channels StartedChannels(const Module& module) {
+  Channels channels;
+  for (const Computation* computation : module.computations()) {
+    const Instruction* root = computation->root();
+    if (!IsCustomCallTo(*root, kAsyncCollectiveStartTarget) || root->operand_count() != 1) continue;
+    if (!IsCollective(root->operand(0)->opcode())) continue;
+    channels.insert(root->operand(0)->attributes<CollectiveAttributes>().channel_id);
+  }
+  return channels;
 }
 
 // cuDNN's own gradient of an input, inside of a fusion for it: the kernel is turned around, though
@@ -202,7 +222,7 @@ bool HasLibraryCalls(const Module& module) {
   });
 }
 
-bool ExpandCallsIn(Module& module, Computation* computation) {
+bool ExpandCallsIn(Module& module, Computation* computation, const Channels& started) {
   const std::vector<Instruction*> old(computation->instructions().begin(),
                                       computation->instructions().end());
   Rewriter rewriter(module);
@@ -214,6 +234,10 @@ bool ExpandCallsIn(Module& module, Computation* computation) {
     Instruction* by = IsLibraryCall(*x)       ? StandIn(*x, rewriter.builder())
                       : IsLibraryGradient(*x) ? PlainGradient(*x, rewriter.builder())
                                               : nullptr;
+    if (!started.empty() && IsCollective(x->opcode()) &&
+        started.contains(x->attributes<CollectiveAttributes>().channel_id)) {
+      by = BufferOfStep(*x);
+    }
     if (by == nullptr) {
       rewriter.Keep(x);
     } else {
@@ -231,7 +255,8 @@ bool ExpandLibraryCalls(Module& module) {
   if (!HasLibraryCalls(module)) return false;
   bool changed = false;
   const std::vector<Computation*> all(module.computations().begin(), module.computations().end());
-  for (Computation* computation : all) changed |= ExpandCallsIn(module, computation);
+  const Channels started = StartedChannels(module);
+  for (Computation* computation : all) changed |= ExpandCallsIn(module, computation, started);
   ForwardTupleElements(module);
   // Reducers that were made on the way come before what calls them.
   const std::vector<Computation*> order = CallPostOrder(module);

@@ -13,8 +13,9 @@ namespace gshard {
 // top-k, as XLA's compiler for GPUs writes them. What is computed in narrow floats is computed in
 // f32 and rounded once, at the end, as the libraries do. Workspaces that somebody reads are zeros.
 // A call whose configuration asks for something else (dropout, pages) stays as it is. In fusions
-// for cuDNN a convolution of kind dgrad turns its kernel around, which is written out. True if
-// there were some.
+// for cuDNN a convolution of kind dgrad turns its kernel around, which is written out. Of XLA's
+// compiler for TPUs: the pieces of an array are joined in its order, and the fusions of an
+// asynchronous collective do it once. True if there were some.
 bool ExpandLibraryCalls(Module& module);
 
 }  // namespace gshard

@@ -23,6 +23,14 @@ LibraryResults ExpandProduct(const Instruction& call, Builder& builder);
 LibraryResults ExpandConvolution(const Instruction& call, Builder& builder);
 LibraryResults ExpandAttention(const Instruction& call, Builder& builder);
 LibraryResults ExpandNorm(const Instruction& call, Builder& builder);
+// Of XLA's compiler for TPUs: ConcatBitcast, AsyncCollectiveStart, AsyncCollectiveDone.
+LibraryResults ExpandPieces(const Instruction& call, Builder& builder);
+LibraryResults ExpandCollectiveStart(const Instruction& call, Builder& builder);
+LibraryResults ExpandCollectiveDone(const Instruction& call, Builder& builder);
+
+// Of a copy of a collective that another fusion has started: the parameter that has its result.
+// Null: it is none that is known.
+Instruction* BufferOfStep(const Instruction& collective);
 
 // The first array of the call's results.
 const Shape* FirstResult(const Instruction& call);
