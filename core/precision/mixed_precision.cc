@@ -110,6 +110,16 @@ class MixedPrecision {
     }
   }
 
+  // The same of several arrays that are summed over devices at once.
+  static bool RoundsSums(const Instruction& x) {
+    if (x.opcode() != Opcode::kAllReduce || !x.shape()->IsTuple()) return false;
+    for (int64_t i = 0; i < x.operand_count(); ++i) {
+      const Shape* sum = x.shape()->element(i);
+      if (IsFloatArray(x.operand(i)) && sum->dtype() != TypeOf(x.operand(i))) return true;
+    }
+    return false;
+  }
+
   // Of operand k once it is converted.
   static DType ReducedType(const Instruction& x, size_t k) {
     const auto i = static_cast<int64_t>(k);
@@ -148,7 +158,7 @@ class MixedPrecision {
     for (int64_t i = 0; i < x.operand_count(); ++i) {
       if (WantsConvert(x, i)) return true;
     }
-    return WantsReducer(x) || RoundsReduction(x);
+    return WantsReducer(x) || RoundsReduction(x) || RoundsSums(x);
   }
 
   void Convert(Computation* computation) {
@@ -167,6 +177,13 @@ class MixedPrecision {
         x->set_shape(module_.context().WithDType(x->shape(), *before));
         rewriter.Keep(x);
         rewriter.Alias(x, builder.Convert(x, type));
+        continue;
+      }
+      if (RoundsSums(*x)) {
+        const Shape* shape = x->shape();
+        x->set_shape(Reduced(*x));
+        rewriter.Keep(x);
+        rewriter.Alias(x, ConvertLeaves(x, shape, builder));
         continue;
       }
       const bool wants_reducer = WantsReducer(*x);
@@ -195,7 +212,7 @@ class MixedPrecision {
     }
   }
 
-  // The shape of a reduction whose reducer has the types of its operands.
+  // The shape of sums in the types of their operands.
   const Shape* Reduced(const Instruction& x) {
     Context& context = module_.context();
     if (x.shape()->IsArray()) return context.WithDType(x.shape(), TypeOf(x.operand(0)));

@@ -205,6 +205,12 @@ bool IsLibraryGradient(const Instruction& x) {
          x.attributes<ConvolutionAttributes>().convolution_kind == "dgrad";
 }
 
+// A bitcast between layouts with tiles, as those of TPUs.
+bool IsTiledBitcast(const Instruction& x) {
+  return x.opcode() == Opcode::kBitcast && x.shape()->IsArray() && x.shape()->layout() != nullptr &&
+         x.shape()->layout()->tail.starts_with('T');
+}
+
 Instruction* PlainGradient(const Instruction& x, Builder& builder) {
   ConvolutionAttributes plain = x.attributes<ConvolutionAttributes>();
   std::vector<WindowDim> window(plain.window.begin(), plain.window.end());
@@ -217,7 +223,7 @@ Instruction* PlainGradient(const Instruction& x, Builder& builder) {
 bool HasLibraryCalls(const Module& module) {
   return std::ranges::any_of(module.computations(), [](const Computation* computation) {
     return std::ranges::any_of(computation->instructions(), [](const Instruction* x) {
-      return IsLibraryCall(*x) || IsLibraryGradient(*x);
+      return IsLibraryCall(*x) || IsLibraryGradient(*x) || IsTiledBitcast(*x);
     });
   });
 }
@@ -233,6 +239,7 @@ bool ExpandCallsIn(Module& module, Computation* computation, const Channels& sta
     rewriter.builder().set_origin(x);
     Instruction* by = IsLibraryCall(*x)       ? StandIn(*x, rewriter.builder())
                       : IsLibraryGradient(*x) ? PlainGradient(*x, rewriter.builder())
+                      : IsTiledBitcast(*x)    ? PlainBitcast(*x, rewriter.builder())
                                               : nullptr;
     if (!started.empty() && IsCollective(x->opcode()) &&
         started.contains(x->attributes<CollectiveAttributes>().channel_id)) {

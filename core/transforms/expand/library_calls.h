@@ -28,6 +28,9 @@ LibraryResults ExpandPieces(const Instruction& call, Builder& builder);
 LibraryResults ExpandCollectiveStart(const Instruction& call, Builder& builder);
 LibraryResults ExpandCollectiveDone(const Instruction& call, Builder& builder);
 
+// A bitcast that changes the order of elements, by reshapes and transposes; null: it does not.
+Instruction* PlainBitcast(const Instruction& x, Builder& builder);
+
 // Of a copy of a collective that another fusion has started: the parameter that has its result.
 // Null: it is none that is known.
 Instruction* BufferOfStep(const Instruction& collective);

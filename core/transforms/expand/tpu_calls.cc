@@ -1,7 +1,11 @@
 // Calls that XLA's compiler for TPUs makes of collectives and copies that run beside compute.
 #include <algorithm>
+#include <charconv>
 #include <numeric>
 #include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/transforms/expand/library_calls.h"
 #include "ir/compiled_text.h"
@@ -34,7 +38,104 @@ std::optional<Piece> PieceOf(const Instruction* x) {
   return Piece{array, x->attributes<SliceAttributes>().starts};
 }
 
+// The elements of an array in the order of memory: dims, each a piece of one of the array's, and
+// where each of them is in that order.
+struct MemoryOrder {
+  std::vector<int64_t> pieces;  // sizes, in the array's order
+  std::vector<int64_t> order;   // indices of pieces, the outermost in memory first
+  bool IsSame() const { return std::ranges::is_sorted(order); }
+  std::vector<int64_t> Sizes() const {
+    std::vector<int64_t> sizes;
+    for (const int64_t i : order) sizes.push_back(pieces[static_cast<size_t>(i)]);
+    return sizes;
+  }
+};
+
+// "(8,128)" of "T(8,128)(2,1)S(1)": two numbers, or nothing.
+std::optional<std::pair<int64_t, int64_t>> FirstTile(std::string_view tail) {
+  if (!tail.starts_with("T(")) return std::nullopt;
+  int64_t rows = 0, columns = 0;
+  const char* const end = tail.data() + tail.size();
+  const auto first = std::from_chars(tail.data() + 2, end, rows);
+  if (first.ptr == end || *first.ptr != ',') return std::nullopt;
+  const auto second = std::from_chars(first.ptr + 1, end, columns);
+  if (second.ptr == end || *second.ptr != ')' || rows < 1 || columns < 1) return std::nullopt;
+  return std::pair(rows, columns);
+}
+
+std::string_view TilesOf(const Shape& shape) {
+  if (shape.layout() == nullptr) return {};
+  const std::string_view tail = shape.layout()->tail;
+  return tail.starts_with('T') ? tail.substr(0, tail.find('S')) : std::string_view();
+}
+
+// With whole tiles of `tile`; nothing: the array has parts of tiles.
+std::optional<MemoryOrder> OrderOf(const Shape& shape,
+                                   std::optional<std::pair<int64_t, int64_t>> tile) {
+  const auto rank = static_cast<size_t>(shape.rank());
+  std::vector<size_t> minor_first;
+  for (size_t k = 0; k < rank; ++k) {
+    minor_first.push_back(shape.layout() == nullptr
+                              ? rank - 1 - k
+                              : static_cast<size_t>(shape.layout()->minor_to_major[k]));
+  }
+  if (tile && rank < 2) return std::nullopt;
+  MemoryOrder memory;
+  std::vector<int64_t> outer(rank), inner(rank, -1);  // pieces of each dim
+  for (size_t d = 0; d < rank; ++d) {
+    const int64_t size = shape.dim(static_cast<int64_t>(d));
+    const int64_t part = !tile                 ? 0
+                         : d == minor_first[0] ? tile->second
+                         : d == minor_first[1] ? tile->first
+                                               : 0;
+    if (part > 0 && size % part != 0) return std::nullopt;
+    outer[d] = std::ssize(memory.pieces);
+    memory.pieces.push_back(part > 0 ? size / part : size);
+    if (part == 0) continue;
+    inner[d] = std::ssize(memory.pieces);
+    memory.pieces.push_back(part);
+  }
+  for (size_t k = rank; k-- > 0;) memory.order.push_back(outer[minor_first[k]]);
+  if (tile) {
+    memory.order.push_back(inner[minor_first[1]]);
+    memory.order.push_back(inner[minor_first[0]]);
+  }
+  return memory;
+}
+
 }  // namespace
+
+// A bitcast has the bytes of its operand as they lie, in tiles where both have the same.
+Instruction* PlainBitcast(const Instruction& x, Builder& builder) {
+  const Shape &from = *x.operand(0)->shape(), &to = *x.shape();
+  if (!from.IsArray() || !to.IsArray() || from.dtype() != to.dtype() ||
+      from.element_count() != to.element_count()) {
+    return nullptr;
+  }
+  std::optional<MemoryOrder> before, after;
+  if (TilesOf(from) == TilesOf(to) && !TilesOf(from).empty()) {
+    const auto tile = FirstTile(TilesOf(from));
+    before = OrderOf(from, tile);
+    after = OrderOf(to, tile);
+  }
+  if (!before || !after) {
+    before = OrderOf(from, std::nullopt);
+    after = OrderOf(to, std::nullopt);
+  }
+  if (before->IsSame() && after->IsSame()) return nullptr;
+  const auto transposed = [&](Instruction* value, const std::vector<int64_t>& order) {
+    return builder.Transpose(value, order);
+  };
+  Instruction* value = builder.Reshape(x.operand(0), before->pieces);
+  value = builder.Reshape(transposed(value, before->order), after->Sizes());
+  std::vector<int64_t> back(after->order.size());
+  for (size_t i = 0; i < back.size(); ++i) {
+    back[static_cast<size_t>(after->order[i])] = static_cast<int64_t>(i);
+  }
+  Instruction* made = builder.Reshape(transposed(value, back), to.dims());
+  made->set_shape(x.shape());
+  return made;
+}
 
 // The pieces lie where the array has them, in whichever order they are named.
 LibraryResults ExpandPieces(const Instruction& call, Builder& builder) {
