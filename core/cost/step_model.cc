@@ -127,7 +127,7 @@ class StepBuilder {
 
   // What a fusion does with a collective that is its only work.
   std::optional<FusedCollective> NetworkOf(const Instruction& x) const {
-    if (!model_.is_compiled_) return std::nullopt;
+    if (!model_.kernels_.is_compiled()) return std::nullopt;
     const auto fused = FindFusedCollective(x);
     return fused && fused->part != FusedPart::kStep ? fused : std::nullopt;
   }
