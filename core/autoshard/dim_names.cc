@@ -4,16 +4,19 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "core/autoshard/alike_values.h"
 #include "core/op_dims/dim_relation.h"
 #include "ir/dims.h"
 #include "ir/leaves.h"
 #include "ir/metadata.h"
 #include "ir/op_traits.h"
+#include "ir/traversal.h"
 
 namespace gshard::autoshard {
 namespace {
@@ -40,6 +43,11 @@ std::string WithoutLayerNumbers(const std::string& name) {
 // Of fewer alike products each is told apart: a search of few groups can afford it, and where the
 // memory of one layer is scarce only one may have to be cut otherwise.
 constexpr size_t kManyLayers = 8;
+// The same of weights that have no names.
+constexpr size_t kManyWeights = 4;
+// Products without names are alike if they are in this round: by what they are made of and what is
+// made of them.
+constexpr size_t kRoundOfProducts = 2;
 
 }  // namespace
 
@@ -47,8 +55,10 @@ DimNames::DimNames(const Module& module) {
   AddNodes(module);
   for (const Computation* computation : module.computations()) TieComputation(*computation);
   TieAliases(module);
-  TieLayers(module);
-  TieProducts(module);
+  const Users users(module);
+  const KindsByRound kinds = KindsByUse(module, users);
+  TieLayers(module, kinds, users);
+  TieProducts(module, kinds[kRoundOfProducts]);
   name_.assign(parent_.size(), -1);
   for (Node node = 0; node < parent_.size(); ++node) {
     int& name = name_[Find(node)];
@@ -120,18 +130,37 @@ void DimNames::TieAliases(const Module& module) {
   }
 }
 
-void DimNames::TieLayers(const Module& module) {
-  std::map<std::pair<std::string, const Shape*>, const Instruction*> first;
+void DimNames::TieLayers(const Module& module, const KindsByRound& kinds, const Users& users) {
+  std::map<std::pair<std::string, const Shape*>, std::vector<const Instruction*>> named;
+  std::vector<const Instruction*> unnamed;
   for (const Instruction* parameter : module.entry()->parameters()) {
+    if (!parameter->shape()->IsArray()) continue;
     const std::string name = OpNameOf(*parameter);
-    if (name.empty() || !parameter->shape()->IsArray()) continue;
-    const auto [it, is_new] =
-        first.try_emplace({WithoutLayerNumbers(name), parameter->shape()}, parameter);
-    if (!is_new) TieValues(it->second, 0, parameter, 0, 1);
+    if (!name.empty()) {
+      named[{WithoutLayerNumbers(name), parameter->shape()}].push_back(parameter);
+    } else if (FeedsProduct(parameter, users)) {
+      unnamed.push_back(parameter);
+    }
   }
+  for (const auto& [name, parameters] : named) TieAlike(parameters);
+  for (const auto& weights : AlikeValues(unnamed, kinds, kManyWeights)) TieAlike(weights);
 }
 
-void DimNames::TieProducts(const Module& module) {
+void DimNames::TieAlike(const std::vector<const Instruction*>& values) {
+  const int64_t rank = values[0]->shape()->rank();
+  const auto names = [&](const Instruction* x) {
+    std::set<Node> different;
+    for (int64_t d = 0; d < rank; ++d) different.insert(Find(NodeOf(x, 0, d)));
+    return different.size();
+  };
+  size_t most = 0;
+  for (const Instruction* x : values) most = std::max(most, names(x));
+  std::vector<Node> before = parent_;
+  for (const Instruction* x : values) TieValues(values[0], 0, x, 0, 1);
+  if (names(values[0]) < most) parent_ = std::move(before);
+}
+
+void DimNames::TieProducts(const Module& module, const std::vector<int>& kinds) {
   std::vector<bool> is_of_parameter(parent_.size(), false);
   for (const Instruction* parameter : module.entry()->parameters()) {
     const Node end = first_[parameter->id()].back();
@@ -139,24 +168,24 @@ void DimNames::TieProducts(const Module& module) {
       is_of_parameter[Find(node)] = true;
     }
   }
-  using Kind = std::tuple<std::string, Opcode, const Shape*, std::vector<int64_t>>;
+  using Kind = std::tuple<std::string, int, Opcode, const Shape*, std::vector<int64_t>>;
   std::map<Kind, std::vector<const Instruction*>> alike;
   for (const Computation* computation : module.computations()) {
     for (const Instruction* x : computation->instructions()) {
       if (!IsProduct(x->opcode()) || !x->shape()->IsArray()) continue;
       const std::string name = OpNameOf(*x);
-      if (name.empty()) continue;
+      const int kind = name.empty() ? kinds[x->id()] : -1;
       std::vector<int64_t> known;
       for (int64_t d = 0; d < x->shape()->rank(); ++d) {
         const Node root = Find(NodeOf(x, 0, d));
         known.push_back(is_of_parameter[root] ? int64_t{root} : -1);
       }
-      alike[{WithoutLayerNumbers(name), x->opcode(), x->shape(), std::move(known)}].push_back(x);
+      alike[{WithoutLayerNumbers(name), kind, x->opcode(), x->shape(), std::move(known)}].push_back(
+          x);
     }
   }
   for (const auto& [kind, products] : alike) {
-    if (products.size() < kManyLayers) continue;
-    for (const Instruction* x : products) TieValues(products[0], 0, x, 0, 1);
+    if (products.size() >= kManyLayers) TieAlike(products);
   }
 }
 

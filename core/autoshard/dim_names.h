@@ -12,7 +12,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/autoshard/alike_values.h"
 #include "ir/module.h"
+#include "ir/traversal.h"
 
 namespace gshard::autoshard {
 
@@ -29,8 +31,9 @@ class DimNames {
   using Node = uint32_t;
   void AddNodes(const Module& module);
   void TieAliases(const Module& module);
-  void TieLayers(const Module& module);
-  void TieProducts(const Module& module);
+  void TieLayers(const Module& module, const KindsByRound& kinds, const Users& users);
+  void TieProducts(const Module& module, const std::vector<int>& kinds);
+  void TieAlike(const std::vector<const Instruction*>& values);
   void TieComputation(const Computation& computation);
   void TieOperation(const Instruction* x, const std::vector<bool>& is_constant);
   // Leaf by leaf, from a leaf of each on, `leaves` of them.

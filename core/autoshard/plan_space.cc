@@ -115,7 +115,7 @@ PlanSpace::PlanSpace(const Module& module, const std::vector<const Sharding*>& w
   for (const Computation* computation : module.computations()) {
     for (const Instruction* x : computation->instructions()) {
       if (x->sharding() != nullptr) continue;  // fixed
-      const bool is_array = x->shape()->IsArray() && x->shape()->rank() > 0;
+      const bool is_array = x->shape()->IsArray() && x->shape()->element_count() > 1;
       if (is_array && computation == module.entry() && x->opcode() == Opcode::kParameter) {
         AddMember(x, updated.contains(x) ? GroupKind::kState : GroupKind::kInput);
       } else if (is_array && IsProduct(x->opcode())) {

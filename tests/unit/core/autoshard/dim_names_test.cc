@@ -1,5 +1,7 @@
 #include "core/autoshard/dim_names.h"
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 
 #include "core/transforms/inline_calls.h"
@@ -142,6 +144,54 @@ TEST_CASE("products of layers that are written out are tied by what no parameter
   const auto few = parsed(2);
   const DimNames names_of_few(*few);
   CHECK(names_of_few.Of(Find(*few, "o0"), 0, 2) != names_of_few.Of(Find(*few, "o1"), 0, 2));
+}
+
+// Layers [16,64], [64,16] around a residual stream, without names, and a last product.
+std::string UnnamedLayers(int layers) {
+  std::string text = "HloModule m\nENTRY e {\n  x = f32[8,16] parameter(0)\n";
+  std::string last = "x";
+  for (int i = 0; i < layers; ++i) {
+    text += fmt::format(R"(  a{0} = f32[16,64] parameter({1})
+  b{0} = f32[64,16] parameter({2})
+  hidden{0} = f32[8,64] dot({3}, a{0}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  active{0} = f32[8,64] tanh(hidden{0})
+  out{0} = f32[8,16] dot(active{0}, b{0}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  y{0} = f32[8,16] add({3}, out{0})
+)",
+                        i, 2 * i + 1, 2 * i + 2, last);
+    last = fmt::format("y{}", i);
+  }
+  return text + "  ROOT r = f32[8,16] negate(" + last + ")\n}\n";
+}
+
+TEST_CASE("weights without names are tied by what is made of them, where there are many",
+          "[autoshard]") {
+  const auto module = Parse(UnnamedLayers(6));
+  const DimNames names(*module);
+  const auto hidden = [&](const Module& of, const DimNames& in, const char* weight) {
+    return in.Of(Find(of, weight), 0, 1);
+  };
+  CHECK(hidden(*module, names, "a0") == hidden(*module, names, "a3"));
+  CHECK(hidden(*module, names, "a3") == hidden(*module, names, "a5"));  // the last layer, too
+  CHECK(hidden(*module, names, "a3") != hidden(*module, names, "b3"));
+  const auto few = Parse(UnnamedLayers(3));
+  const DimNames names_of_few(*few);
+  CHECK(hidden(*few, names_of_few, "a0") != hidden(*few, names_of_few, "a2"));
+}
+
+TEST_CASE("layers that follow each other without a stream keep the dims of a weight apart",
+          "[autoshard]") {
+  const auto module = Parse(R"(HloModule m
+ENTRY e {
+  x = f32[8,16] parameter(0)
+  a = f32[16,16] parameter(1), metadata={op_name="params[0]['w']"}
+  b = f32[16,16] parameter(2), metadata={op_name="params[1]['w']"}
+  h = f32[8,16] dot(x, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT y = f32[8,16] dot(h, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+})");
+  const DimNames names(*module);
+  const Instruction* b = Find(*module, "b");
+  CHECK(names.Of(b, 0, 0) != names.Of(b, 0, 1));
 }
 
 }  // namespace
