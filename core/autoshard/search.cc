@@ -17,9 +17,7 @@
 namespace gshard::autoshard {
 namespace {
 
-// Times so near are one: what is left to differ is rounding and order.
-constexpr double kSameTime = 1e-3;
-// So are seeds of that time and peaks so near.
+// Seeds of the same time and peaks so near are one.
 constexpr double kSamePeak = 0.05;
 // Plans by two names an axis are all tried up to so many; else one name an axis first, and second
 // names on the best of those.
@@ -58,11 +56,6 @@ constexpr double kSeedPenalty = 2;
 constexpr int64_t kPartOfMemory = 3;
 // A seed whose descent ends so many times slower than the best plan is left.
 constexpr double kFarBehind = 1.3;
-
-// `limit_bytes`: 0: none.
-bool Fits(const PricedPlan& plan, int64_t limit_bytes) {
-  return limit_bytes == 0 || plan.figures.step.peak_bytes <= limit_bytes;
-}
 
 bool AreNear(double a, double b, double share) { return std::abs(a - b) <= share * std::max(a, b); }
 
@@ -123,9 +116,8 @@ class Search {
       reserved_ = 0;
     }
     result_.is_settled = SettlesIt(best);
-    best = DropAnnotations(best);
     result_.is_local_optimum = CheckLocalOptimum(best);
-    result_.plans = Ranked(best);
+    result_.plans = Ranked(DropAnnotations(best));
     return std::move(result_);
   }
 
@@ -689,7 +681,8 @@ class Search {
     });
   }
 
-  // Groups whose annotation changes nothing lose it, the lightest first.
+  // Groups lose their annotation, the lightest first, where that changes hardly anything: the plan
+  // stays within a thousandth of the time and of the peak that it had with all of them.
   PricedPlan DropAnnotations(PricedPlan current) {
     std::vector<size_t> order;
     for (size_t g = 0; g < space_.groups().size(); ++g) {
@@ -698,6 +691,7 @@ class Search {
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
       return space_.groups()[a].bytes < space_.groups()[b].bytes;
     });
+    const PricedPlan first = current;
     for (size_t i = 0; i < order.size(); ++i) {
       Plan fewer = current.plan;
       fewer.choices[order[i]] = 0;
@@ -708,11 +702,7 @@ class Search {
       if (!figures) continue;
       PricedPlan priced{fewer, *figures, space_.AnnotationsOf(fewer)};
       Remember(priced);
-      const bool is_worse =
-          priced.figures.step.step_time_s > current.figures.step.step_time_s ||
-          priced.figures.step.peak_bytes > current.figures.step.peak_bytes ||
-          priced.figures.returns_state_alike < current.figures.returns_state_alike;
-      if (!is_worse) current = std::move(priced);
+      if (!IsClearlyBetter(first, priced, limit_bytes_)) current = std::move(priced);
     }
     return current;
   }
@@ -757,22 +747,6 @@ class Search {
 };
 
 }  // namespace
-
-bool IsBetter(const PricedPlan& a, const PricedPlan& b, int64_t limit_bytes) {
-  if (a.figures.returns_state_alike != b.figures.returns_state_alike) {
-    return a.figures.returns_state_alike;
-  }
-  const StepFigures& x = a.figures.step;
-  const StepFigures& y = b.figures.step;
-  const bool a_fits = Fits(a, limit_bytes);
-  if (a_fits != Fits(b, limit_bytes)) return a_fits;
-  if (!a_fits && x.peak_bytes != y.peak_bytes) return x.peak_bytes < y.peak_bytes;
-  if (x.step_time_s < y.step_time_s * (1 - kSameTime)) return true;
-  // A chain of such steps must not make the time longer.
-  if (x.step_time_s > y.step_time_s) return false;
-  if (x.peak_bytes != y.peak_bytes) return x.peak_bytes < y.peak_bytes;
-  return a.annotations < b.annotations;
-}
 
 Expected<SearchResult> SearchPlans(PlanPricer& pricer, const SearchOptions& options) {
   return Search(pricer, options).Run();

@@ -17,6 +17,7 @@
 
 #include "core/autoshard/plan_pricer.h"
 #include "core/autoshard/plan_space.h"
+#include "core/autoshard/priced_plan.h"
 
 namespace gshard::autoshard {
 
@@ -28,12 +29,6 @@ struct SearchOptions {
   // Where all are not priced, a plan that fits and takes no longer than this is improved by single
   // changes, and ends the search; 0: none does.
   double enough_s = 0;
-};
-
-struct PricedPlan {
-  Plan plan;
-  PlanFigures figures;
-  int64_t annotations = 0;  // number of instructions that it annotates
 };
 
 // The time of the fastest plan that elimination found (plan_model.h): by its own model, and priced.
@@ -50,16 +45,13 @@ struct SearchResult {
   bool names_exhausted = false;          // every plan by up to two names per axis was priced
   std::optional<ModelledTime> modelled;  // of elimination, where it was tried
   int64_t name_plans = 0;                // plans by names that were priced
-  bool is_local_optimum = false;         // no change of one group of the best plan is better
-  int64_t moves = 0;                     // how many such changes there are
-  bool is_cut_short = false;             // more plans would have been priced without the limit
-  bool is_settled = false;               // a plan within `enough_s` ended the search
+  // No change of one group made the best plan better, before annotations were dropped that changed
+  // hardly anything.
+  bool is_local_optimum = false;
+  int64_t moves = 0;          // how many such changes there are
+  bool is_cut_short = false;  // more plans would have been priced without the limit
+  bool is_settled = false;    // a plan within `enough_s` ended the search
 };
-
-// True if `a` is better than `b`. A plan that fits is better than one that does not; of two that
-// fit the faster one, of two that do not the one with the smaller peak; of times within a
-// thousandth of each other the smaller peak, then the fewer annotations.
-bool IsBetter(const PricedPlan& a, const PricedPlan& b, int64_t limit_bytes);
 
 // Nothing can be priced (E-AUTO-001): the error of partitioning without annotations.
 Expected<SearchResult> SearchPlans(PlanPricer& pricer, const SearchOptions& options);
