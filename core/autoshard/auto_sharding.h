@@ -22,8 +22,8 @@ struct AutoOptions {
   std::vector<MeshAxis> mesh;
   PricingOptions pricing;
   int64_t limit_bytes = 0;  // memory of one device; 0: no limit
-  // Most plans to price, beside those of known styles (seeds.h). 0: as many as take a few seconds,
-  // by the size of the program; over all meshes of ShardOverDevices 1,500.
+  // Most plans to price, beside those of known styles (seeds.h); over all meshes of
+  // ShardOverDevices. 0: on each mesh as many as take a few seconds, by the size of the program.
   int64_t evaluations = 0;
   // Limits the number of evaluations further, to those that two cores price in so many seconds by
   // an estimate; the same number on every machine. 0: no limit.
@@ -110,7 +110,7 @@ Expected<AutoResult> ShardAutomatically(std::unique_ptr<Module> module, const st
 
 // Searches over the meshes of a number of devices: every mesh of one or two axes, data and model,
 // major first. The best mesh is then also tried with three axes, if it has two. All meshes are
-// searched with a small part of the evaluations, the best of them with the rest. Then pipelines are
+// looked at with few evaluations, the best four of them are searched in full. Then pipelines are
 // tried whose stages have the best plan of their devices (pipelined_plans.h). `options.mesh` is not
 // read. Errors: those of the first mesh, if all have one.
 Expected<AutoResult> ShardOverDevices(const Module& module, const std::string& input,

@@ -14,11 +14,13 @@
 namespace gshard::autoshard {
 namespace {
 
-// Meshes that get all the evaluations that are left, and what each gets before.
-constexpr size_t kFinalists = 2;
+// Every mesh is looked at with so many evaluations; so many of the best are then searched in full.
+// A first look orders meshes badly: Mixtral on 64 H100 takes 616 ms on data=8,model=8, third of
+// six, after the look, and 340 after the search, where the first comes to 480.
 constexpr int64_t kFirstLook = 150;
-// What all meshes get together where nobody says how many.
-constexpr int64_t kEvaluations = 1500;
+constexpr size_t kFinalists = 4;
+// Then meshes of three axes, made of the best of two.
+constexpr size_t kMostSplits = 2;
 // What the plan of the devices of one stage gets.
 constexpr int64_t kStageLook = 100;
 
@@ -57,10 +59,12 @@ class DeviceSearch {
     for (const std::vector<MeshAxis>& mesh : meshes) Look(mesh);
     if (results_.empty()) return Fail(*std::move(first_error_));
     SortResults();
-    for (const auto& mesh : SplitMeshes(results_.front().plans.front().mesh)) Look(mesh);
+    const size_t whole = results_.size();
+    LookLonger(0, std::min(kFinalists, whole), kFinalists + kMostSplits);
     SortResults();
+    for (const auto& mesh : SplitMeshes(results_.front().plans.front().mesh)) Look(mesh);
     const size_t looked = results_.size();
-    LookLonger();
+    LookLonger(whole, looked, kMostSplits);
     SortResults();
     FindBestInnerSize();
     AutoResult all = std::move(results_.front());
@@ -91,12 +95,13 @@ class DeviceSearch {
     AutoOptions one = options_;
     one.mesh = mesh;
     one.evaluations = evaluations;
+    one.seconds /= static_cast<double>(kFinalists + kMostSplits);
     one.seeks_least_memory = !is_first_look;
     return ShardAutomatically(module_.Clone(), input_, one);
   }
 
   void Look(const std::vector<MeshAxis>& mesh) {
-    Expected<AutoResult> result = Search(mesh, std::min(kFirstLook, options_.evaluations), true);
+    Expected<AutoResult> result = Search(mesh, AtMost(kFirstLook), true);
     if (!result) {
       if (!first_error_) first_error_ = std::move(result.error());
       return;
@@ -106,12 +111,21 @@ class DeviceSearch {
     results_.push_back(std::move(*result));
   }
 
-  void LookLonger() {
-    const int64_t left = (options_.evaluations - evaluations_) / static_cast<int64_t>(kFinalists);
-    for (size_t i = 0; i < std::min(kFinalists, results_.size()); ++i) {
-      if (left <= kFirstLook) break;
+  // `evaluations`, or fewer if the user allows fewer in all.
+  int64_t AtMost(int64_t evaluations) const {
+    return options_.evaluations > 0 ? std::min(evaluations, options_.evaluations) : evaluations;
+  }
+
+  // Searches the meshes from `begin` to `end` of results_ in full, of `searches` that are still to
+  // come. Each gets an equal part of what is left of the evaluations that the user allows, else as
+  // many as a search on one mesh.
+  void LookLonger(size_t begin, size_t end, size_t searches) {
+    const int64_t left = options_.evaluations - evaluations_;
+    const int64_t each = options_.evaluations > 0 ? left / static_cast<int64_t>(searches) : 0;
+    if (options_.evaluations > 0 && each <= kFirstLook) return;
+    for (size_t i = begin; i < end; ++i) {
       const std::vector<MeshAxis> mesh = results_[i].plans.front().mesh;
-      Expected<AutoResult> more = Search(mesh, left, false);
+      Expected<AutoResult> more = Search(mesh, each, false);
       if (!more) continue;
       evaluations_ += more->evaluations;
       refused_ += more->refused;
@@ -168,7 +182,7 @@ class DeviceSearch {
                                             int64_t limit_bytes) {
     AutoOptions one = options_;
     one.mesh = mesh;
-    one.evaluations = std::min(kStageLook, options_.evaluations);
+    one.evaluations = AtMost(kStageLook);
     one.limit_bytes = limit_bytes;
     one.remat = false;
     one.seeks_least_memory = false;
@@ -258,9 +272,7 @@ class DeviceSearch {
 
 Expected<AutoResult> ShardOverDevices(const Module& module, const std::string& input,
                                       int64_t devices, const AutoOptions& options) {
-  AutoOptions all = options;
-  if (all.evaluations == 0) all.evaluations = kEvaluations;
-  return DeviceSearch(module, input, devices, all).Run();
+  return DeviceSearch(module, input, devices, options).Run();
 }
 
 }  // namespace gshard::autoshard

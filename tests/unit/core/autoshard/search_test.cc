@@ -213,6 +213,30 @@ AutoResult Sharded(const std::string& text, AutoOptions options) {
   return std::move(*result);
 }
 
+TEST_CASE("a mesh that a first look puts third may be the best", "[autoshard]") {
+  constexpr int kWidths[] = {4096, 4096, 1024, 8192, 512, 4096, 8192};
+  std::string text = "HloModule chain\nENTRY e {\n  x0 = f32[8192,4096] parameter(0)\n";
+  for (int i = 1; i <= 6; ++i) {
+    text += fmt::format(
+        "  w{0} = f32[{2},{3}] parameter({0})\n"
+        "  d{0} = f32[8192,{3}] dot(x{1}, w{0}), lhs_contracting_dims={{1}}, "
+        "rhs_contracting_dims={{0}}\n"
+        "  x{0} = f32[8192,{3}] tanh(d{0})\n",
+        i, i - 1, kWidths[i - 1], kWidths[i]);
+  }
+  text += "  ROOT r = f32[8192,8192] copy(x6)\n}\n";
+  const auto module = *ParseModule(SourceText::FromString("t.hlo", text));
+  AutoOptions options;
+  options.pricing.chip = *BuiltInChip("h100");
+  options.pipelines = false;
+  const auto all = ShardOverDevices(*module, "t.hlo", 12, options);
+  options.mesh = {{"data", 4}, {"model", 3}};
+  const auto one = ShardAutomatically(module->Clone(), "t.hlo", options);
+  REQUIRE(all);
+  REQUIRE(one);
+  CHECK(all->plans[0].step_time_s <= one->plans[0].step_time_s * (1 + kSameTime));
+}
+
 TEST_CASE("the text of the best plan has the figures that are told", "[autoshard]") {
   Random random(5);
   for (int graph = 0; graph < 4; ++graph) {
