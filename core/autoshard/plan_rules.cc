@@ -16,21 +16,62 @@
 namespace gshard::autoshard {
 namespace {
 
-// Matches `text` alone; with `any_numbers`, whatever its numbers are.
-std::string PatternOf(std::string_view text, bool any_numbers) {
+bool IsDigit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+
+// The numbers in `text`, in their order.
+std::vector<std::string> NumbersIn(std::string_view text) {
+  std::vector<std::string> numbers;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (!IsDigit(text[i])) continue;
+    if (i == 0 || !IsDigit(text[i - 1])) numbers.emplace_back();
+    numbers.back() += text[i];
+  }
+  return numbers;
+}
+
+// Matches `text` with these numbers, or any where one is empty, in the places of its own.
+std::string PatternOf(std::string_view text, const std::vector<std::string>& numbers) {
+  constexpr std::string_view kPlain = "_-/ ,'";
   std::string pattern;
+  size_t next = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     const auto c = static_cast<unsigned char>(text[i]);
-    if (any_numbers && std::isdigit(c)) {
-      while (i + 1 < text.size() && std::isdigit(static_cast<unsigned char>(text[i + 1]))) ++i;
-      pattern += "[0-9]+";
-    } else if (std::isalnum(c) || c == '_' || c == '-' || c == '/' || c == ' ' || c == ',') {
+    if (IsDigit(text[i])) {
+      if (i > 0 && IsDigit(text[i - 1])) continue;
+      const std::string& number = numbers[next++];
+      pattern += number.empty() ? "[0-9]+" : number;
+    } else if (std::isalnum(c) || kPlain.find(text[i]) != std::string_view::npos) {
       pattern += text[i];
     } else {
       pattern += fmt::format("\\{}", text[i]);
     }
   }
   return pattern;
+}
+
+std::string WithAnyNumbers(const std::string& text) {
+  return PatternOf(text, std::vector<std::string>(NumbersIn(text).size()));
+}
+
+// Patterns of these texts, with any numbers only in places where texts alike differ: those of
+// layers, not "Dense_0".
+std::set<std::string> WithVaryingNumbers(const std::set<std::string>& texts) {
+  std::map<std::string, std::vector<std::string>> numbers_of;  // by pattern: those that all share
+  std::map<std::string, std::string> example_of;
+  for (const std::string& text : texts) {
+    const std::string pattern = WithAnyNumbers(text);
+    std::vector<std::string> numbers = NumbersIn(text);
+    const auto [known, is_first] = numbers_of.try_emplace(pattern, numbers);
+    example_of.try_emplace(pattern, text);
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      if (known->second[i] != numbers[i]) known->second[i].clear();
+    }
+  }
+  std::set<std::string> patterns;
+  for (const auto& [pattern, numbers] : numbers_of) {
+    patterns.insert(PatternOf(example_of[pattern], numbers));
+  }
+  return patterns;
 }
 
 // By axes, as a user would write it, where they can say it.
@@ -58,26 +99,40 @@ const std::string& PlanRules::PatternFor(const std::vector<uint32_t>& members) {
   std::string& joined = known->second;
   if (!is_first) return joined;
   std::set<uint32_t> left(members.begin(), members.end());
+  // Takes the patterns that find nothing but members, and new ones.
+  const auto add = [&](const std::set<std::string>& patterns) {
+    for (const std::string& text : patterns) {
+      const std::string pattern = "^" + text + "$";
+      const auto matches = names_.Matching(pattern);
+      const bool is_own = matches && std::ranges::all_of(*matches, [&](const Instruction* x) {
+                            return std::ranges::find(members, x->id()) != members.end();
+                          });
+      if (!is_own) continue;
+      bool is_new = false;
+      for (const Instruction* x : *matches) is_new |= left.erase(x->id()) > 0;
+      if (is_new) joined += (joined.empty() ? "" : "|") + pattern;
+    }
+  };
+  const auto op_names = [&](const auto& ids) {
+    std::set<std::string> found;
+    for (const uint32_t id : ids) found.insert(OpNameOf(*by_id_[id]));
+    found.erase("");
+    return found;
+  };
   std::set<std::string> patterns;
-  for (const uint32_t id : members) {
-    const std::string op_name = OpNameOf(*by_id_[id]);
-    if (!op_name.empty()) patterns.insert("^" + PatternOf(op_name, true) + "$");
-  }
-  for (const std::string& pattern : patterns) {
-    const auto matches = names_.Matching(pattern);
-    const bool is_own = matches && std::ranges::all_of(*matches, [&](const Instruction* x) {
-                          return std::ranges::find(members, x->id()) != members.end();
-                        });
-    if (!is_own) continue;
-    bool is_new = false;
-    for (const Instruction* x : *matches) is_new |= left.erase(x->id()) > 0;
-    if (is_new) joined += (joined.empty() ? "" : "|") + pattern;
-  }
-  std::string names;
+  for (const std::string& op_name : op_names(members)) patterns.insert(WithAnyNumbers(op_name));
+  add(patterns);
+  add(WithVaryingNumbers(op_names(left)));
+  std::set<std::string> names;
+  for (const uint32_t id : left) names.emplace(by_id_[id]->name());
+  patterns = WithVaryingNumbers(names);
+  if (patterns.size() < names.size()) add(patterns);
+  std::string rest;
   for (const uint32_t id : left) {
-    names += (names.empty() ? "" : "|") + PatternOf(by_id_[id]->name(), false);
+    const std::string_view name = by_id_[id]->name();
+    rest += (rest.empty() ? "" : "|") + PatternOf(name, NumbersIn(name));
   }
-  if (!names.empty()) joined += (joined.empty() ? "" : "|") + fmt::format("^({})$", names);
+  if (!rest.empty()) joined += (joined.empty() ? "" : "|") + fmt::format("^({})$", rest);
   return joined;
 }
 

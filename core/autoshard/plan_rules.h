@@ -28,7 +28,8 @@ class PlanRules {
  private:
   PlannedRule RuleFor(const Group& group, const std::vector<uint32_t>& members,
                       const std::string& spec);
-  // Of some members of a group: alternatives by op_name with any numbers, then names.
+  // Of some members of a group: alternatives by op_name with any numbers, with any where members
+  // differ, the same by name, then names.
   const std::string& PatternFor(const std::vector<uint32_t>& members);
 
   const Module& module_;
