@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 #include "core/autoshard/plan_rules.h"
@@ -26,6 +27,10 @@ namespace {
 // Plans over the limit that rematerialization is tried on: so many of the fastest and, where no
 // plan fits, of the smallest.
 constexpr size_t kMaxRemats = 3;
+// The same of plans that need twice the limit or more: what layers save may be most of that.
+// Of plans that need twice the limit or more, which may be what layers save for the most part,
+// those are tried whose time is the least when it is multiplied by such a power of their peak.
+constexpr double kFarPowers[] = {0, 0.1, 0.25, 0.5};
 // What a plan takes to price, by what IsWork counts, on a processor of 2026 of which two cores
 // work.
 constexpr double kSecondsPerInstruction = 2.7e-6;
@@ -318,32 +323,51 @@ class AutoSharding {
   }
 
   // Plans that rematerialization is tried on, which may make them fit, or faster: the best if it
-  // fits; of plans over the limit by less than as much again that are faster than the best that
-  // fits the fastest that differ in time; and where nothing fits, the smallest whatever they need.
+  // fits; of plans over the limit that are faster than the best that fits those of kFarPowers, and
+  // of those that need less than twice the limit the fastest that differ in time; and where nothing
+  // fits, the smallest whatever they need.
   std::vector<const PricedPlan*> ToRecompute(const std::vector<PricedPlan>& plans) const {
-    std::vector<const PricedPlan*> over, chosen;
+    std::vector<const PricedPlan*> near, far, chosen;
     const StepFigures& best = plans[0].figures.step;
     const bool best_fits = Fits(best.peak_bytes);
     if (best_fits) chosen.push_back(&plans[0]);
     for (const PricedPlan& plan : plans) {
       const StepFigures& step = plan.figures.step;
-      const bool is_near = !Fits(step.peak_bytes) && step.peak_bytes < 2 * options_.limit_bytes;
       const bool is_faster = !best_fits || step.step_time_s < best.step_time_s;
-      if (is_near && is_faster && plan.figures.returns_state_alike) over.push_back(&plan);
+      if (Fits(step.peak_bytes) || !is_faster || !plan.figures.returns_state_alike) continue;
+      (step.peak_bytes < 2 * options_.limit_bytes ? near : far).push_back(&plan);
     }
-    std::stable_sort(over.begin(), over.end(), [](const PricedPlan* a, const PricedPlan* b) {
-      return a->figures.step.step_time_s < b->figures.step.step_time_s;
-    });
+    AddFastest(std::move(near), kMaxRemats, chosen);
+    for (const double power : kFarPowers) AddLeast(far, power, chosen);
+    if (!best_fits) AddSmallest(plans, chosen);
+    return chosen;
+  }
+
+  // Adds the plan of the least time times so high a power of its peak, if it is not there.
+  static void AddLeast(const std::vector<const PricedPlan*>& plans, double power,
+                       std::vector<const PricedPlan*>& chosen) {
+    const auto price = [&](const PricedPlan* plan) {
+      const StepFigures& step = plan->figures.step;
+      return step.step_time_s * std::pow(static_cast<double>(step.peak_bytes), power);
+    };
+    const auto least = std::ranges::min_element(plans, {}, price);
+    if (least == plans.end() || std::ranges::find(chosen, *least) != chosen.end()) return;
+    chosen.push_back(*least);
+  }
+
+  // Adds the fastest of `plans` that differ in time, `most` of them at most.
+  static void AddFastest(std::vector<const PricedPlan*> plans, size_t most,
+                         std::vector<const PricedPlan*>& chosen) {
+    std::ranges::stable_sort(plans, {},
+                             [](const PricedPlan* plan) { return plan->figures.step.step_time_s; });
     double last = 0;
-    const size_t most = chosen.size() + kMaxRemats;
-    for (const PricedPlan* plan : over) {
-      if (chosen.size() >= most) break;
+    for (const PricedPlan* plan : plans) {
+      if (most == 0) break;
       if (plan->figures.step.step_time_s < last * (1 + kTellsApart)) continue;
       last = plan->figures.step.step_time_s;
       chosen.push_back(plan);
+      --most;
     }
-    if (!best_fits) AddSmallest(plans, chosen);
-    return chosen;
   }
 
   // Adds plans of the smallest peak that differ, `plans` being in the order of their peaks.
