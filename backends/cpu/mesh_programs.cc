@@ -348,6 +348,12 @@ Expected<MeshPrograms> MakeMeshPrograms(std::unique_ptr<Module> module,
   made.given = std::move(given);
   Module& program = *made.program;
   if (!options.output_shardings.empty()) {
+    const bool is_whole = !options.partitioned.value_or(IsPartitioned(program));
+    if (is_whole && made.given == nullptr) {
+      return Fail(MakeError("E-RUN-SHARDINGS",
+                            "--output-shardings: IN is not partitioned: its results are whole",
+                            "for another split of its results, annotate them"));
+    }
     if (auto parsed = ParseOutputShardings(program, options.output_shardings); !parsed) {
       Diagnostic error = parsed.error();
       error.message = "--output-shardings: " + error.message;

@@ -147,6 +147,8 @@ int RunReplacingSession(const SessionOptions& options, PassContext& context,
   auto source = SourceText::Open(options.input);
   if (!source) return ReportError(source.error());
   if (!options.print_after.empty()) PassOf("--print-after", options.print_after);
+  if (options.repeat > 1 && options.time_passes.empty())
+    throw FlagError("--repeat", "it goes with --time-passes, which tells medians");
   auto sink = [](std::string_view text) {
     if (auto written = WriteFile("-", text, true); !written) ReportError(written.error());
   };
