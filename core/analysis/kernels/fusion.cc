@@ -12,6 +12,7 @@
 #include "core/analysis/kernels/copied_chains.h"
 #include "core/analysis/kernels/copy_costs.h"
 #include "core/analysis/kernels/eager_calls.h"
+#include "core/analysis/kernels/evaluations.h"
 #include "core/analysis/kernels/kernel_drafts.h"
 #include "core/analysis/kernels/moved_values.h"
 #include "core/analysis/kernels/roles.h"
@@ -73,7 +74,8 @@ class FusionBuilder {
         model_(model),
         order_(PostOrder(computation)),
         drafts_(computation, order_, model.first_id_, model.members_, options.for_tpu),
-        copy_costs_(drafts_, options.vector_operations_per_byte) {}
+        copy_costs_(drafts_, options.vector_operations_per_byte),
+        evaluations_(users, drafts_) {}
 
   void Run() {
     if (model_.spared_ != nullptr) TakeAttention();
@@ -154,6 +156,7 @@ class FusionBuilder {
       if (!is_alias) return;
       const KernelList kernels = KernelsOfUsers(x);
       if (kernels.empty() || kernels[0] == kOutside) return;
+      for (const int32_t kernel : kernels) IsComputedTooOften(x, kernel);  // as its users are
       // In memory if its operand is; else part of what computes the operand.
       drafts_.SetKernels(x, kernels);
       return;
@@ -247,6 +250,10 @@ class FusionBuilder {
     const bool is_apart =
         (IsNarrowingCast(x) && IsWrittenByDot(x, role)) || HasTooLongRows(x, kernels);
     if (kernels.size() == 1 && is_apart) return false;
+    const bool is_too_often =
+        role != Role::kCheap &&
+        std::ranges::any_of(kernels, [&](int32_t kernel) { return IsComputedTooOften(x, kernel); });
+    if (is_too_often) return false;
     KernelMembership& member = drafts_.member(x);
     member.kernel = kernels[0];
     member.is_fused = true;
@@ -260,6 +267,11 @@ class FusionBuilder {
     }
     drafts_.SetKernels(x, kernels);
     return true;
+  }
+
+  // Would a GPU's kernel compute x for more of the positions at which it needs it than XLA's does?
+  bool IsComputedTooOften(const Instruction* x, int32_t kernel) {
+    return !options_.for_tpu && drafts_[kernel].has_movement && evaluations_.AreTooMany(kernel, x);
   }
 
   // Is x read as it is, as a row of biases?
@@ -564,6 +576,7 @@ class FusionBuilder {
   std::vector<Instruction*> order_;
   KernelDrafts drafts_;
   CopyCosts copy_costs_;
+  Evaluations evaluations_;
   std::optional<EagerCalls> calls_;
   std::optional<CopiedChains> chains_, chains_of_gpu_;
   std::unordered_map<const Instruction*, std::vector<const Instruction*>>

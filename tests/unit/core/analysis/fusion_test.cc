@@ -186,6 +186,37 @@ TEST_CASE("Elementwise chains and what moves data run in their consumer", "[fusi
                   kGpu) == "s+n+t+r");
 }
 
+// Four levels of what an associative scan does: each reads neighbours of the level before.
+std::string SumsOfNeighbours(int levels) {
+  std::string body = "  x = f32[64,64] parameter(0)\n  n0 = f32[64,64] sine(x)\n";
+  for (int i = 1; i <= levels; ++i) {
+    const std::string of = "n" + std::to_string(i - 1), to = std::to_string(i);
+    const std::string from = std::to_string(65 - i), rows = std::to_string(64 - i);
+    body += "  a" + to + " = f32[" + rows + ",64] slice(" + of + "), slice={[0:" + rows +
+            "], [0:64]}\n  b" + to + " = f32[" + rows + ",64] slice(" + of +
+            "), slice={[1:" + from + "], [0:64]}\n  " + (i == levels ? "ROOT n" : "n") + to +
+            " = f32[" + rows + ",64] add(a" + to + ", b" + to + ")\n";
+  }
+  return body;
+}
+
+TEST_CASE("A GPU's kernel computes a value for up to fifteen positions of each result",
+          "[fusion]") {
+  CHECK(KernelsOf(SumsOfNeighbours(2), kGpu) == "n0+a1+b1+n1+a2+b2+n2");
+  CHECK(KernelsOf(SumsOfNeighbours(4), kGpu) ==
+        "n0, a1+b1+n1+a2+b2+n2+a3+b3+n3+a4+b4+n4");  // 16 sines
+  // Reshapes and elementwise operations need their operands at the same positions.
+  CHECK(KernelsOf(R"(
+  x = f32[64] parameter(0)
+  e = f32[64] exponential(x)
+  a = f32[32] slice(e), slice={[0:32]}
+  r = f32[4,8] reshape(a)
+  n = f32[4,8] negate(r)
+  m = f32[4,8] multiply(n, r)
+  ROOT s = f32[4,8] add(m, r))",
+                  kGpu) == "e+a+n+m+s");
+}
+
 TEST_CASE("Values of several kernels are copied if they are cheap, else written", "[fusion]") {
   const std::string body = R"(
   x = f32[64,64] parameter(0)
