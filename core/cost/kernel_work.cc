@@ -50,8 +50,9 @@ DType SourceType(const Instruction* x) {
     x = SkipAliases(x->operand(0), true);
   }
   if (x->opcode() == Opcode::kConvert) {
-    DType from = x->operand(0)->shape()->dtype();
-    if (IsFloat(from) && DTypeBits(from) < DTypeBits(x->shape()->dtype())) return from;
+    const DType from = x->operand(0)->shape()->dtype(), to = x->shape()->dtype();
+    const bool is_exact = IsFloat(from) || (IsInteger(from) && IsInteger(to));
+    if (is_exact && DTypeBits(from) < DTypeBits(to)) return from;
   }
   return x->shape()->dtype();
 }
