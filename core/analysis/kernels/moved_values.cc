@@ -22,36 +22,39 @@ std::vector<int64_t> DimsOverOne(const Shape& shape) {
   return dims;
 }
 
-// Is all that is made of `reshaped`, element by element, made of it and of broadcasts alone, up to
-// sums and further reshapes? The compiler does that under the shape before.
+constexpr size_t kMaxValues = 64;
+
+// A list without repetitions, which grows while it is walked.
+bool AddOnce(const Instruction* x, std::vector<const Instruction*>& values) {
+  if (std::ranges::find(values, x) == values.end()) values.push_back(x);
+  return values.size() <= kMaxValues;
+}
+
+// Is all that is made of `reshaped`, element by element, and what that is made of besides, made of
+// reshapes and of broadcasts alone, up to sums and further reshapes? The compiler does that under
+// the shape before.
 bool MovesBehind(const Instruction* reshaped, const Users& users) {
-  constexpr size_t kMaxValues = 32;
   std::vector<const Instruction*> values = {reshaped};
-  const auto is_one = [&](const Instruction* x) {
-    return std::ranges::find(values, x) != values.end();
-  };
   for (size_t i = 0; i < values.size(); ++i) {
-    if (values.size() > kMaxValues) return false;
     for (const Instruction* user : users.of(values[i])) {
-      if (user->opcode() == Opcode::kReduce || user->opcode() == Opcode::kReshape || is_one(user))
-        continue;
-      if (!IsElementwise(user->opcode())) return false;
-      values.push_back(user);
+      if (user->opcode() == Opcode::kReduce || user->opcode() == Opcode::kReshape) continue;
+      if (!IsElementwise(user->opcode()) || !AddOnce(user, values)) return false;
+    }
+    if (i == 0) continue;
+    for (const Instruction* operand : values[i]->operands()) {
+      const bool is_given =
+          operand->opcode() == Opcode::kBroadcast || operand->opcode() == Opcode::kReshape ||
+          operand->opcode() == Opcode::kConstant || operand->opcode() == Opcode::kIota;
+      if (is_given) continue;
+      if (!IsElementwise(operand->opcode()) || !AddOnce(operand, values)) return false;
     }
   }
-  const auto is_given = [&](const Instruction* x) {
-    return is_one(x) || x->opcode() == Opcode::kBroadcast || x->opcode() == Opcode::kReshape ||
-           x->opcode() == Opcode::kConstant || x->opcode() == Opcode::kIota;
-  };
-  return std::all_of(values.begin() + 1, values.end(), [&](const Instruction* x) {
-    return std::ranges::all_of(x->operands(), is_given);
-  });
+  return true;
 }
 
 // Is x computed, element by element, from reshapes of arrays of dims `dims` and from broadcasts
 // alone? The compiler computes it under those dims.
 bool MovesBefore(const Instruction* x, const std::vector<int64_t>& dims) {
-  constexpr size_t kMaxValues = 32;
   std::vector<const Instruction*> values = {x};
   bool any = false;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -59,8 +62,10 @@ bool MovesBefore(const Instruction* x, const std::vector<int64_t>& dims) {
     if (value->opcode() == Opcode::kReshape) {
       if (DimsOverOne(*value->operand(0)->shape()) != dims) return false;
       any = true;
-    } else if (IsElementwise(value->opcode()) && values.size() <= kMaxValues) {
-      values.insert(values.end(), value->operands().begin(), value->operands().end());
+    } else if (IsElementwise(value->opcode())) {
+      for (const Instruction* operand : value->operands()) {
+        if (!AddOnce(operand, values)) return false;
+      }
     } else if (value->opcode() != Opcode::kBroadcast && value->opcode() != Opcode::kConstant &&
                value->opcode() != Opcode::kIota) {
       return false;
@@ -158,6 +163,17 @@ bool IsReadFromMemory(const Instruction* x, const Instruction* user, const Users
     default:  // takes x's work into its kernel, or does not
       return false;
   }
+}
+
+const Shape* ShapeInMemory(const Instruction* x, const Users& users) {
+  const auto of_x = users.of(x);
+  if (!IsElementwise(x->opcode()) || of_x.empty()) return x->shape();
+  const std::vector<int64_t> dims = DimsOverOne(*of_x[0]->shape());
+  const bool is_other = std::ranges::all_of(of_x, [&](const Instruction* user) {
+    return user->opcode() == Opcode::kReshape && DimsOverOne(*user->shape()) == dims;
+  });
+  return is_other && DimsOverOne(*x->shape()) != dims && MovesBefore(x, dims) ? of_x[0]->shape()
+                                                                              : x->shape();
 }
 
 bool IsUpdatedBy(const Instruction* user, const Instruction* x) {

@@ -18,6 +18,11 @@ bool IsMovedAlone(const Instruction& x);
 // the array.
 bool IsReadFromMemory(const Instruction* x, const Instruction* user, const Users& users);
 
+// The shape under which x lies in memory: that of the reshapes which alone read it, where the
+// compiler computes x under those dims (of what is normalised in groups, the shape without them);
+// else its own.
+const Shape* ShapeInMemory(const Instruction* x, const Users& users);
+
 // Is x the array that `user`, an update, updates in place?
 bool IsUpdatedBy(const Instruction* user, const Instruction* x);
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/analysis/kernels/aliases.h"
+#include "core/analysis/kernels/moved_values.h"
 #include "core/cost/memory/in_place.h"
 #include "core/cost/memory/minor_dims.h"
 #include "ir/async_sugar.h"
@@ -109,10 +110,12 @@ class GraphBuilder {
 
   void AddNew(const Instruction* x, int64_t leaf, const Shape* shape) {
     auto buffer = static_cast<uint32_t>(graph_.buffers.size());
+    const bool is_whole = shape == x->shape();
+    if (minor_dims_ && is_whole) shape = ShapeInMemory(x, users_);
     const bool is_constrained = minor_dims_ && shape == x->shape();
     const MinorDims minor = is_constrained ? minor_dims_->Of(x) : MinorDims();
     int64_t bytes = BufferBytes(shape, options_.tiling, minor);
-    if (IsOfTpu(options_.tiling) && shape == x->shape() && IsFlattened(x)) {
+    if (IsOfTpu(options_.tiling) && is_whole && IsFlattened(x)) {
       bytes = x->shape()->byte_size();
     }
     if (IsImmediate(x) || IsInFastMemory(shape)) bytes = 0;

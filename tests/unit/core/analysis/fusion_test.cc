@@ -746,6 +746,9 @@ TEST_CASE("What moves data takes no other work along on TPUs", "[fusion]") {
   };
   CHECK(kept(with("parameter(1)")) == "n h r ");
   CHECK(kept(with("broadcast(zero), dimensions={}")) == "r ");
+  CHECK(kept("  p = f32[64,64] parameter(1)\n  k = f32[64,8,8] reshape(p)\n"
+             "  OTHER = f32[64,8,8] negate(k)\n" +
+             with("negate(OTHER)")) == "k r ");
   CHECK(kept("  h = f32[64,1,64] reshape(n)\n  o = f32[64,1,64] negate(h)\n"
              "  m = f32[64,64] reshape(o)\n") == "r ");
 }
