@@ -260,7 +260,8 @@ class FusionBuilder {
     for (size_t i = 0; i < kernels.size(); ++i) {
       KernelDraft& draft = drafts_[kernels[i]];
       draft.has_dot = draft.has_dot || role == Role::kDot;
-      draft.has_movement = draft.has_movement || (role == Role::kMovement && !IsSmallIn(x, draft));
+      draft.has_movement = draft.has_movement || (role == Role::kMovement && !IsSmallIn(x, draft) &&
+                                                  !IsLayoutOfProduct(x));
       draft.has_row_statistic = draft.has_row_statistic || is_statistic;
       draft.changes_layout_only = draft.changes_layout_only && IsLayoutChange(x);
       (i == 0 ? draft.kernel.members : draft.kernel.copies).push_back(x);
@@ -272,6 +273,14 @@ class FusionBuilder {
   // Would a GPU's kernel compute x for more of the positions at which it needs it than XLA's does?
   bool IsComputedTooOften(const Instruction* x, int32_t kernel) {
     return !options_.for_tpu && drafts_[kernel].has_movement && evaluations_.AreTooMany(kernel, x);
+  }
+
+  // Is x a product with its dims in another order? A TPU's kernel writes it so, and computes with
+  // it as with the product itself: JAX transposes the gradients of weights.
+  bool IsLayoutOfProduct(const Instruction* x) const {
+    if (!options_.for_tpu || x->opcode() != Opcode::kTranspose) return false;
+    while (IsLayoutChange(x) && users_.of(x->operand(0)).size() == 1) x = x->operand(0);
+    return RoleHere(x) == Role::kDot;
   }
 
   // Is x read as it is, as a row of biases?

@@ -597,6 +597,21 @@ TEST_CASE("A TPU's product makes sums of its elements, too", "[fusion]") {
   CHECK(KernelsOf(body, kGpu) == "p, z+m+s, n");
 }
 
+TEST_CASE("A TPU's product is added in the order of dims in which it is used", "[fusion]") {
+  // As JAX has the gradient of a weight.
+  const std::string body = R"(
+  a = bf16[64,32] parameter(0)
+  b = bf16[64,16] parameter(1)
+  sum = f32[16,32] parameter(2)
+  p = bf16[32,16] dot(a, b), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  t = bf16[16,32] transpose(p), dimensions={1,0}
+  w = f32[16,32] convert(t)
+  ROOT n = f32[16,32] add(sum, w)
+)";
+  CHECK(KernelsOf(body, kTpu) == "p+t+w+n");
+  CHECK(KernelsOf(body, kGpu) == "p, t+w+n");
+}
+
 TEST_CASE("A TPU writes the sum with an all-reduce's result that the next sum reads", "[fusion]") {
   const auto kept = [](const std::string& opcode) {
     const auto given = [&](const std::string& name, const std::string& of) {
