@@ -158,6 +158,8 @@ double HeadShareOfTile(const KernelWork& work, const Chip& chip) {
 double MatrixRate(const MatrixWork& product, const Chip& chip) {
   double rate = RateOfAlgorithm(product.algorithm, chip);
   if (rate > 0) return rate;
+  if (product.widened_to && chip.compiler == Chip::Compiler::kGpu)
+    return chip.PeakFlops(*product.widened_to);
   rate = chip.PeakFlops(product.dtype);
   const bool is_f32 = product.dtype == DType::kF32 || product.dtype == DType::kC64;
   if (!is_f32 || product.algorithm == "dot_f32_f32_f32") return rate;

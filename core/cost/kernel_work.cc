@@ -211,6 +211,9 @@ MatrixWork MatrixOf(const Instruction& dot) {
   MatrixWork work;
   work.flops = CostOf(dot).flops;
   work.dtype = Wider(SourceType(dot.operand(0)), SourceType(dot.operand(1)));
+  const DType as_written =
+      Wider(dot.operand(0)->shape()->dtype(), dot.operand(1)->shape()->dtype());
+  if (IsInteger(work.dtype) && as_written != work.dtype) work.widened_to = as_written;
   std::span<const Precision> precision;
   const double per_term = IsComplex(dot.shape()->dtype()) ? 8 : 2;
   auto size = [](const Shape* shape, int64_t dim) { return static_cast<double>(shape->dim(dim)); };

@@ -5,6 +5,7 @@
 #ifndef GSHARD_CORE_COST_KERNEL_WORK_H_
 #define GSHARD_CORE_COST_KERNEL_WORK_H_
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -20,6 +21,9 @@ struct MatrixWork {
   double batch = 1, m = 1, n = 1, k = 1;
   double flops = 0;
   DType dtype = DType::kF32;  // of the operands as they come from memory, the wider of both
+  // The type to which integers are widened before they are multiplied. XLA's compiler for TPUs
+  // multiplies them as they were, that for GPUs as the program says.
+  std::optional<DType> widened_to;
   Precision precision = Precision::kDefault;
   std::string_view algorithm;  // "dot_bf16_bf16_f32_x3"; empty: unset
   // For convolutions only: positions of the window and of a row of it, features of the input (0: no
