@@ -11,10 +11,10 @@
 #include "core/spmd/per_device_module.h"
 #include "core/transforms/cse.h"
 #include "core/transforms/dense_ragged_dots.h"
+#include "core/transforms/expand/multiplied_dots.h"
 #include "core/transforms/expand/unrolled_random_bits.h"
 #include "core/transforms/forward_tuple_elements.h"
 #include "core/transforms/inline_calls.h"
-#include "core/transforms/tpu/multiplied_dots.h"
 #include "core/transforms/tpu/relaid_carries.h"
 #include "core/transforms/tpu/rounded_operands.h"
 #include "core/transforms/tpu/sunk_broadcasts.h"
@@ -115,7 +115,10 @@ Expected<StepFigures> PriceProgram(DeviceProgram program, const Chip& chip, Cost
 }
 
 Cleanup CleanupOf(const Chip& chip) {
+  const bool is_gpu_of_xla =
+      chip.compiler == Chip::Compiler::kGpu && chip.stack == Chip::Stack::kJax;
   return {.rounds_operands = chip.RoundsDotOperands(),
+          .multiplies_dots = is_gpu_of_xla || chip.compiler == Chip::Compiler::kTpu,
           .for_tpu = chip.compiler == Chip::Compiler::kTpu,
           .dense_ragged_dots = chip.HasDenseRaggedDots(),
           .unrolls_bits = chip.compiler != Chip::Compiler::kCpu};
@@ -131,10 +134,8 @@ Expected<void> CleanForCost(Module& module, const Cleanup& cleanup) {
   if (cleanup.unrolls_bits) UnrollRandomBits(module);
   if (cleanup.dense_ragged_dots) MakeRaggedDotsDense(module);
   MergeEqualLoopState(module);
-  if (cleanup.for_tpu) {
-    MultiplyDots(module);
-    SinkBroadcasts(module);
-  }
+  if (cleanup.multiplies_dots) MultiplyDots(module);
+  if (cleanup.for_tpu) SinkBroadcasts(module);
   if (cleanup.rounds_operands) RoundOperands(module);
   if (cleanup.for_tpu) RelayCarries(module);
   return {};

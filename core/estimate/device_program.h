@@ -85,7 +85,8 @@ Expected<StepFigures> PriceProgram(DeviceProgram program, const Chip& chip, Cost
 // What a chip's compiler does to a program beside what all compilers do.
 struct Cleanup {
   bool rounds_operands = false;    // core/transforms/tpu/rounded_operands.h
-  bool for_tpu = false;            // multiplied_dots.h and sunk_broadcasts.h beside it
+  bool multiplies_dots = false;    // core/transforms/expand/multiplied_dots.h
+  bool for_tpu = false;            // sunk_broadcasts.h and relaid_carries.h beside the first
   bool dense_ragged_dots = false;  // core/transforms/dense_ragged_dots.h
   bool unrolls_bits = false;       // core/transforms/expand/unrolled_random_bits.h
 };

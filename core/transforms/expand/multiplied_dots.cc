@@ -1,4 +1,4 @@
-#include "core/transforms/tpu/multiplied_dots.h"
+#include "core/transforms/expand/multiplied_dots.h"
 
 #include <algorithm>
 #include <numeric>
