@@ -1,5 +1,7 @@
 // Gathers read the rows they take; scatters read and write the rows they touch.
 
+#include <algorithm>
+
 #include "core/cost/rules.h"
 
 namespace gshard {
@@ -16,7 +18,10 @@ OpCost GatherScatterCost(const Instruction& instruction) {
   for (int64_t i = 0; i < inputs; ++i) {
     const Shape* update = instruction.operand(inputs + 1 + i)->shape();
     elements += static_cast<double>(update->element_count());
-    bytes += 3 * static_cast<double>(update->byte_size());
+    const auto written = static_cast<double>(update->byte_size());
+    // Of rows that are touched again and again each is read once.
+    bytes += 2 * written +
+             std::min(written, static_cast<double>(instruction.operand(i)->shape()->byte_size()));
   }
   return {.flops = elements * ScalarComputationFlops(*instruction.called(0)),
           .bytes = bytes,
