@@ -26,13 +26,11 @@ bool RunsLoop(const Computation* computation) {
                              [](const Instruction* x) { return x->opcode() == Opcode::kWhile; });
 }
 
-bool RewriteAll(Module& module, const std::vector<Computation*>& computations,
-                const Rewriter::Visit& visit) {
-  Rewriter rewriter(module);
+bool RunOn(const std::vector<Computation*>& computations, const Rewriter::Visit& visit,
+           Rewriter& rewriter) {
   bool changed = false;
   for (Computation* computation : computations) changed |= rewriter.Run(computation, visit);
-  const bool has_dead_code = changed || rewriter.has_made();
-  return (has_dead_code && RemoveDeadCode(module)) || changed;
+  return changed;
 }
 
 }  // namespace
@@ -165,13 +163,18 @@ bool Rewriter::Run(Computation* computation, const Visit& visit) {
 
 bool RewriteModule(Module& module, const Rewriter::Visit& visit) {
   const std::vector<Computation*> all(module.computations().begin(), module.computations().end());
-  return RewriteAll(module, all, visit);
+  Rewriter rewriter(module);
+  const bool changed = RunOn(all, visit, rewriter);
+  return RemoveDeadCode(module) || changed;
 }
 
 bool RewriteLoopCallers(Module& module, const Rewriter::Visit& visit) {
   std::vector<Computation*> callers;
   std::ranges::copy_if(module.computations(), std::back_inserter(callers), RunsLoop);
-  return RewriteAll(module, callers, visit);
+  Rewriter rewriter(module);
+  const bool changed = RunOn(callers, visit, rewriter);
+  const bool has_dead_code = changed || rewriter.has_made();
+  return (has_dead_code && RemoveDeadCode(module)) || changed;
 }
 
 void InsertAfterEach(Module& module, Computation* computation,

@@ -91,10 +91,10 @@ class Rewriter {
   bool has_made_ = false;
 };
 
-// Passes over all computations: runs `visit` on each, then, where anything was replaced or made,
-// removes dead code. True if the module changed.
+// Passes over all computations: runs `visit` on each, then removes dead code. True if the module
+// changed.
 bool RewriteModule(Module& module, const Rewriter::Visit& visit);
-// Only over those that run while loops.
+// Only over those that run while loops, and where nothing is replaced or made, dead code stays.
 bool RewriteLoopCallers(Module& module, const Rewriter::Visit& visit);
 
 // One walk in which every instruction stays and what `after` makes of it, beside it in the list,
