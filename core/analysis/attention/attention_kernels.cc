@@ -399,27 +399,24 @@ class TextPositions {
     const size_t bit = bit_of_.at(dot);
     return of(x) >= first_ && (dots_behind_[of(x) - first_][bit / 64] >> bit % 64 & 1) != 0;
   }
-  // The members that need others through values outside, and what is made of these.
-  std::vector<const Instruction*> Late(const std::vector<const Instruction*>& members) const {
-    enum : uint8_t { kApart, kInside, kLate, kBehind };
+  // Does a member need another through values outside?
+  bool IsCyclic(const std::vector<const Instruction*>& members) const {
+    enum : uint8_t { kApart, kInside, kBehind };
     const size_t first = of(members.front());
     std::vector<uint8_t> is(of(members.back()) - first + 1, kApart);
     for (const Instruction* member : members) is[of(member) - first] = kInside;
-    std::vector<const Instruction*> late;
     for (size_t i = 0; i < is.size(); ++i) {
-      const bool is_member = is[i] == kInside;
       for (const Instruction* operand : list_[first + i]->operands()) {
         const size_t at = of(operand);
         if (at < first || is[at - first] == kApart) continue;
-        if (!is_member) {
+        if (is[i] != kInside) {
           is[i] = kBehind;
-        } else if (is[at - first] != kInside) {
-          is[i] = kLate;
+        } else if (is[at - first] == kBehind) {
+          return true;
         }
       }
-      if (is[i] == kLate) late.push_back(list_[first + i]);
     }
-    return late;
+    return false;
   }
 
  private:
@@ -536,25 +533,11 @@ class Finder {
     for (const Instruction* x : members) {
       parts[backward_.Has(x) ? 1 : 0].push_back(x);
     }
-    for (const auto& part : parts) AddKernels(region, part);
+    for (const auto& part : parts) AddKernel(region, part);
   }
 
-  // One, or several where a part waits for what follows from the statistics of rows that another
-  // gives: the gradient of a maximum that one block of positions hands to the next.
-  void AddKernels(const Region& region, std::vector<const Instruction*> members) {
-    constexpr int kMostParts = 4;
-    for (int part = 0; part < kMostParts && !members.empty(); ++part) {
-      std::vector<const Instruction*> late = order_.Late(members);
-      std::erase_if(members,
-                    [&](const Instruction* x) { return std::ranges::find(late, x) != late.end(); });
-      AddKernel(region, members, /*gives_rows=*/!late.empty());
-      members = std::move(late);
-    }
-  }
-
-  // `gives_rows`: though it consumes no scores, it is one for the statistics that it gives.
-  void AddKernel(const Region& region, const std::vector<const Instruction*>& members,
-                 bool gives_rows) {
+  void AddKernel(const Region& region, const std::vector<const Instruction*>& members) {
+    if (members.empty() || order_.IsCyclic(members)) return;
     AttentionKernel kernel;
     double done = 0, longest = 1;
     size_t consuming = 0;
@@ -571,11 +554,10 @@ class Finder {
       kernel.score_flops = std::max(kernel.score_flops, flops);
       done += flops;
     }
-    if ((consuming == 0 && !gives_rows) || kernel.score_flops == 0) return;
+    if (consuming == 0 || kernel.score_flops == 0) return;
     kernel.is_backward = consuming >= 2;
-    // Statistics alone one dot; forward two; backward five, the scores' among them.
-    double dots = consuming == 0 ? 1 : 0;
-    dots += (consuming == 1 || consuming >= 4 ? 2 : 0) + (consuming >= 2 ? 5 : 0);
+    // Forward two dots; backward five, the scores' among them.
+    double dots = (consuming == 1 || consuming >= 4 ? 2 : 0) + (consuming >= 2 ? 5 : 0);
     kernel.recomputed_flops = std::max(0.0, dots * kernel.score_flops - done);
     kernel.score_elements = region.elements();
     kernel.sink_elements = region.sink_elements();
