@@ -393,10 +393,7 @@ void AddPropagateFlags(const Command& propagate, Flags& flags) {
 void AddPartitionFlags(const Command& partition, Flags& flags) {
   AddPropagationFlags(partition, flags.propagation);
   AddConstantFlag(partition, flags);
-  partition.AddSwitch(
-      "--no-propagate", flags.no_propagate, "Take shardings as they are",
-      {"--no-split-constants", "--propagation", "--allow-spmd-sharding-propagation-to-parameters",
-       "--allow-spmd-sharding-propagation-to-output"});
+  partition.AddSwitch("--no-propagate", flags.no_propagate, "Take shardings as they are");
   partition.AddSwitch("--as-xla", flags.as_xla, kAsXlaHelp);
   partition.AddSwitch("--weight-update-sharding", flags.weight_update_sharding,
                       "Cut optimizer state and weight updates along the batch's axes first");

@@ -37,7 +37,9 @@ Expected<Side> ReadSide(const std::string& path) {
 // What --chip says; without it, a program is priced for the chip of the report that it is compared
 // with, if that is built in.
 ChipFlags ChipFor(const ChipFlags& given, const Side& before, const Side& after) {
-  if (before.report && after.report && (!given.name.empty() || !given.file.empty())) {
+  const bool is_theirs = before.report && after.report && before.report->chip == given.name &&
+                         after.report->chip == given.name;
+  if (before.report && after.report && !is_theirs && (!given.name.empty() || !given.file.empty())) {
     throw FlagError(given.name.empty() ? "--chip-file" : "--chip",
                     "both sides are reports, which are of their own chips");
   }
