@@ -112,7 +112,7 @@ bool KeepsRows(const Instruction* x, const InstructionSet& rows, bool are_codes)
     case Opcode::kReshape:
     case Opcode::kBroadcast:
       return x->shape()->element_count() == x->operand(0)->shape()->element_count() &&
-             x->shape()->dim(0) != 1;
+             x->shape()->rank() > 0 && x->shape()->dim(0) != 1;
     case Opcode::kConcatenate:
       return std::ranges::all_of(x->operands(), is_known);
     case Opcode::kGather:
