@@ -31,6 +31,12 @@ inline std::vector<int64_t> OneLater(std::span<const int64_t> dims) {
   return later;
 }
 
+// Is `row` [1, ..] of a stack [N, ..]?
+inline bool IsRowOf(const Shape* row, const Shape* stack) {
+  return row->rank() > 0 && row->rank() == stack->rank() && row->dim(0) == 1 &&
+         std::ranges::equal(row->dims().subspan(1), stack->dims().subspan(1));
+}
+
 // Appends the non-tuple shapes in `shape`, in pre-order: leaf_count() of them.
 inline void AppendLeafShapes(const Shape* shape, std::vector<const Shape*>& leaves) {
   if (shape->IsTuple()) {

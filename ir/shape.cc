@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 namespace gshard {
 
@@ -55,6 +56,22 @@ void AppendShape(std::string& out, const Shape* shape, bool layouts) {
     out += layout->tail;
   }
   out += '}';
+}
+
+std::vector<int64_t> FirstTile(std::string_view tail) {
+  std::vector<int64_t> tile;
+  size_t at = tail.find("T(");
+  if (at == std::string_view::npos) return tile;
+  at += 2;
+  while (at < tail.size() && tail[at] != ')') {
+    int64_t size = 0;
+    auto [end, error] = std::from_chars(tail.data() + at, tail.data() + tail.size(), size);
+    if (error != std::errc() || size <= 0) return {};  // T(*,128): not padded
+    tile.push_back(size);
+    at = static_cast<size_t>(end - tail.data());
+    if (at < tail.size() && tail[at] == ',') ++at;
+  }
+  return tile;
 }
 
 std::string ToString(const Shape* shape, bool layouts) {

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ir/dtype.h"
 
@@ -19,6 +20,9 @@ struct Layout {
   std::span<const int64_t> minor_to_major;
   std::string_view tail;  // "T(8,128)S(1)", without the colon; empty for most
 };
+
+// The dims of the first tile of a layout's tail, {8, 128} of "T(8,128)(2,1)S(1)"; empty: none.
+std::vector<int64_t> FirstTile(std::string_view tail);
 
 enum class ShapeKind : uint8_t { kArray, kTuple, kToken, kOpaque, kBuffer };
 

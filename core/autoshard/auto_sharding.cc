@@ -27,7 +27,6 @@ namespace {
 // Plans over the limit that rematerialization is tried on: so many of the fastest and, where no
 // plan fits, of the smallest.
 constexpr size_t kMaxRemats = 3;
-// The same of plans that need twice the limit or more: what layers save may be most of that.
 // Of plans that need twice the limit or more, which may be what layers save for the most part,
 // those are tried whose time is the least when it is multiplied by such a power of their peak.
 constexpr double kFarPowers[] = {0, 0.1, 0.25, 0.5};

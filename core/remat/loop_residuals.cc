@@ -19,6 +19,7 @@
 #include "core/transforms/rewriter.h"
 #include "core/transforms/while_loop_simplifier.h"
 #include "ir/custom_call.h"
+#include "ir/dims.h"
 #include "ir/op_traits.h"
 #include "ir/traversal.h"
 
@@ -52,14 +53,6 @@ bool IsPure(const Instruction* x) {
 const Instruction* BehindReshapes(const Instruction* x) {
   while (x->opcode() == Opcode::kReshape || x->opcode() == Opcode::kBitcast) x = x->operand(0);
   return x;
-}
-
-bool IsWholeRow(const Shape* stack, const Shape* row) {
-  if (row->rank() != stack->rank() || stack->rank() == 0 || row->dim(0) != 1) return false;
-  for (int64_t d = 1; d < row->rank(); ++d) {
-    if (row->dim(d) != stack->dim(d)) return false;
-  }
-  return true;
 }
 
 // The trips' values of a scalar, the same on all devices; empty where they are not known.
@@ -190,7 +183,7 @@ class PairFinder {
     if (ElementOf(stack, pair.forward.body_state) != residual.forward) return false;
     if (users_.of(stack).size() != 1 || users_.of(update).size() != 1) return false;
     residual.row = update->operand(1);
-    if (!IsWholeRow(stack->shape(), residual.row->shape()) || !StartsAtRow(update, 2)) return false;
+    if (!IsRowOf(residual.row->shape(), stack->shape()) || !StartsAtRow(update, 2)) return false;
     const std::vector<int64_t> rows = ValuesOf(*pair.forward.loop, update->operand(2));
     if (static_cast<int64_t>(rows.size()) != stack->shape()->dim(0)) return false;
     for (size_t trip = 0; trip < rows.size(); ++trip) {
@@ -213,7 +206,7 @@ class PairFinder {
       for (Instruction* user : users_.of(x)) {
         if (user == loop.body->root()) continue;
         if (user->opcode() != Opcode::kDynamicSlice || user->operand(0) != x) return false;
-        if (!IsWholeRow(x->shape(), user->shape()) || !StartsAtRow(user, 1)) return false;
+        if (!IsRowOf(user->shape(), x->shape()) || !StartsAtRow(user, 1)) return false;
         const std::vector<int64_t> rows = ValuesOf(*loop.loop, user->operand(1));
         const int64_t last = x->shape()->dim(0) - 1;
         const bool exist =

@@ -415,8 +415,8 @@ std::optional<std::vector<const Instruction*>> PositionValues::Sources(const Ins
     if (!value->shape()->IsArray()) return std::nullopt;
     if (opcode == Opcode::kGetTupleElement &&
         value->operand(0)->opcode() == Opcode::kRngBitGenerator) {
-      sources.push_back(
-          value->operand(0)->operand(0));  // a kernel draws its numbers from the state
+      // A kernel draws its numbers from the state.
+      sources.push_back(value->operand(0)->operand(0));
       continue;
     }
     const bool is_part = opcode == Opcode::kSlice || opcode == Opcode::kDynamicSlice;

@@ -65,8 +65,8 @@ class PositionValues {
   bool AppendKey(const Instruction* x, Key& key) const { return AppendKey(x, 0, key); }
 
   // If `x` is made elementwise of positions, constants, random bits (whose generator's state counts
-  // for them) and arrays of at most `most` elements (such
-  // as one segment id a position): these arrays. Else nothing.
+  // for them) and arrays of at most `most` elements (such as one segment id a position): these
+  // arrays. Else nothing.
   std::optional<std::vector<const Instruction*>> Sources(const Instruction* x, int64_t most) const;
 
  private:

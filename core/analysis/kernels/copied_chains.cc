@@ -70,8 +70,8 @@ bool ChoosesConstants(const Instruction* x, int depth = 0) {
     case Opcode::kSubtract:
     case Opcode::kMultiply:
     case Opcode::kDivide:
-      return (chooses(x->operand(0)) && IsScalarConstant(x->operand(1))) ||
-             (chooses(x->operand(1)) && IsScalarConstant(x->operand(0)));
+      return (IsScalarConstant(x->operand(1)) && chooses(x->operand(0))) ||
+             (IsScalarConstant(x->operand(0)) && chooses(x->operand(1)));
     case Opcode::kScatter:
       return x->operand_count() == 3 && IsScalarConstant(x->operand(0)) &&
              IsScalarConstant(x->operand(2));

@@ -30,10 +30,9 @@ using Role = KernelRole;
 bool IsRowOfStack(const Instruction* x) {
   if (x->opcode() != Opcode::kDynamicUpdateSlice) return false;
   const Instruction* stack = x->operand(0);
-  const std::span<const int64_t> rows = x->operand(1)->shape()->dims();
   return stack->opcode() == Opcode::kGetTupleElement &&
-         stack->operand(0)->opcode() == Opcode::kParameter && rows.size() > 1 && rows[0] == 1 &&
-         std::ranges::equal(rows.subspan(1), stack->shape()->dims().subspan(1));
+         stack->operand(0)->opcode() == Opcode::kParameter && stack->shape()->rank() > 1 &&
+         IsRowOf(x->operand(1)->shape(), stack->shape());
 }
 
 bool IsNarrowingCast(const Instruction* x) {

@@ -167,7 +167,8 @@ bool IsReadFromMemory(const Instruction* x, const Instruction* user, const Users
 
 const Shape* ShapeInMemory(const Instruction* x, const Users& users) {
   const auto of_x = users.of(x);
-  if (!IsElementwise(x->opcode()) || of_x.empty()) return x->shape();
+  if (!IsElementwise(x->opcode()) || of_x.empty() || of_x[0]->opcode() != Opcode::kReshape)
+    return x->shape();
   const std::vector<int64_t> dims = DimsOverOne(*of_x[0]->shape());
   const bool is_other = std::ranges::all_of(of_x, [&](const Instruction* user) {
     return user->opcode() == Opcode::kReshape && DimsOverOne(*user->shape()) == dims;

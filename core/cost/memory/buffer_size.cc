@@ -3,30 +3,12 @@
 #include "core/cost/memory/buffer_size.h"
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 
 namespace gshard {
 namespace {
 
 constexpr int64_t kMaxBytes = int64_t{1} << 46;
-
-// Dims of the first tile of a layout's tail: {8, 128} of "T(8,128)(2,1)S(1)"; empty: none.
-std::vector<int64_t> FirstTile(std::string_view tail) {
-  std::vector<int64_t> tile;
-  size_t at = tail.find("T(");
-  if (at == std::string_view::npos) return tile;
-  at += 2;
-  while (at < tail.size() && tail[at] != ')') {
-    int64_t size = 0;
-    auto [end, error] = std::from_chars(tail.data() + at, tail.data() + tail.size(), size);
-    if (error != std::errc() || size <= 0) return {};  // T(*,128): not padded
-    tile.push_back(size);
-    at = static_cast<size_t>(end - tail.data());
-    if (at < tail.size() && tail[at] == ',') ++at;
-  }
-  return tile;
-}
 
 int64_t CappedProduct(int64_t a, int64_t b) {
   int64_t product = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <set>
 #include <unordered_set>
 
@@ -79,14 +80,17 @@ class Emitter {
   }
 
   // A stack that layers take rows of, or where the step puts one before it computes a loss: on the
-  // stages its rows stay where they are.
-  bool StaysOnStages(const Instruction* x) {
-    if (x->opcode() == Opcode::kParameter || in_.layers->regions().IsInside(x)) return false;
+  // stages its rows stay where they are. Of such a stack how it lies over other axes, null for
+  // whole; of others nothing.
+  std::optional<const Sharding*> WithinStages(const Instruction* x) {
+    if (x->opcode() == Opcode::kParameter || in_.layers->regions().IsInside(x)) return std::nullopt;
     const bool is_taken =
         taken_.contains(x) || (LayerGraph::IsPlacedByStep(x) && IsStack(x->shape()) &&
                                !layer_stacks_.ParametersOf(x).empty());
+    if (!is_taken) return std::nullopt;
     const Sharding* s = AnnotationOf(x, in_.annotation, context_);
-    return is_taken && StageDimOf(x->shape(), s, /*is_stack=*/true) == 0;
+    if (StageDimOf(x->shape(), s, /*is_stack=*/true) != 0) return std::nullopt;
+    return s;
   }
 
   // Numbers of random keys and counters are wider.
@@ -125,9 +129,8 @@ class Emitter {
     copy->set_sharding(nullptr);
     if (RunsAsMicrobatches(copy)) SeparateCalled(module_, copy);
     const Sharding* s = in_.annotation(x);
-    if (StaysOnStages(x)) {
-      const Sharding* within = AnnotationOf(x, in_.annotation, context_);
-      copy->set_sharding(in_.shardings->Outside(copy->shape()->rank(), within, 0));
+    if (const auto within = WithinStages(x)) {
+      copy->set_sharding(in_.shardings->Outside(copy->shape()->rank(), *within, 0));
       if (s != nullptr) emission_.annotations.emplace(copy, s);
     } else if (s != nullptr) {
       copy->set_sharding(borders_.Here(copy->shape(), s));

@@ -42,10 +42,11 @@ class AnnotationReader {
       : annotation_(annotation), context_(context) {}
 
   const Sharding* Of(const Instruction* x) {
-    const auto [known, is_new] = known_.try_emplace(x, nullptr);
-    if (!is_new) return known->second;
+    if (const auto known = known_.find(x); known != known_.end()) return known->second;
     const Sharding* s = annotation_(x);
-    return known->second = s != nullptr || x->operand_count() == 0 ? s : FromOperands(x);
+    if (s == nullptr && x->operand_count() > 0) s = FromOperands(x);
+    known_.emplace(x, s);
+    return s;
   }
 
  private:

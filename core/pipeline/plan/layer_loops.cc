@@ -11,6 +11,7 @@
 #include "core/pipeline/plan/clone.h"
 #include "fmt/format.h"
 #include "ir/builder.h"
+#include "ir/dims.h"
 #include "ir/integer_operation.h"
 #include "ir/traversal.h"
 
@@ -324,20 +325,12 @@ class Writer {
     return std::clamp<int64_t>(*row, 0, x->operand(0)->shape()->dim(0) - 1);
   }
 
-  static bool IsRow(const Shape* part, const Shape* all) {
-    if (all->rank() == 0 || part->rank() != all->rank() || part->dim(0) != 1) return false;
-    for (int64_t d = 1; d < all->rank(); ++d) {
-      if (part->dim(d) != all->dim(d)) return false;
-    }
-    return true;
-  }
-
   // What a slice of a row, or an update by one, gives without touching the whole; null: neither.
   ValueRef StackAccess(const Instruction* x, Body& body) {
     const bool slice = x->opcode() == Opcode::kDynamicSlice;
     if (!slice && x->opcode() != Opcode::kDynamicUpdateSlice) return nullptr;
     const Shape* part = slice ? x->shape() : x->operand(1)->shape();
-    if (!IsRow(part, x->operand(0)->shape())) return nullptr;
+    if (!IsRowOf(part, x->operand(0)->shape())) return nullptr;
     std::optional<int64_t> row = RowOf(x, slice ? 1 : 2, body);
     if (!row) return nullptr;
     if (!slice) return Updated(x, static_cast<size_t>(*row), body);

@@ -1,12 +1,8 @@
 #include "core/pipeline/rows/region_rows.h"
 
-#include <algorithm>
-#include <vector>
-
 #include "core/transforms/rewriter.h"
 #include "ir/custom_call.h"
 #include "ir/dims.h"
-#include "ir/traversal.h"
 
 namespace gshard::pipeline {
 namespace {
@@ -26,20 +22,17 @@ const Instruction* BorderOfRow(const Instruction* x, const std::unordered_set<in
     return nullptr;
   }
   const Shape *row = x->shape(), *tile = border->shape();
-  const bool is_row = row->rank() > 1 && row->dim(0) == 1 &&
-                      tile->dim(0) == parameter->shape()->dim(0) &&
-                      std::ranges::equal(row->dims().subspan(1), tile->dims().subspan(1));
+  const bool is_row =
+      row->rank() > 1 && IsRowOf(row, tile) && tile->dim(0) == parameter->shape()->dim(0);
   return is_row ? border : nullptr;
 }
 
 }  // namespace
 
 void TakeRowsOutside(Module& module, const std::unordered_set<int64_t>& data) {
-  bool any = false;
   RewriteModule(module, [&](Instruction* x, Rewriter& rewriter) -> Instruction* {
     const Instruction* border = x->parent() == module.entry() ? BorderOfRow(x, data) : nullptr;
     if (border == nullptr) return x;
-    any = true;
     Builder& b = rewriter.builder();
     const Instruction* placed = border->operand(0);
     Instruction* parameter = rewriter.ValueOf(placed->operand(0));
@@ -54,7 +47,6 @@ void TakeRowsOutside(Module& module, const std::unordered_set<int64_t>& data) {
     }
     return row;
   });
-  if (any) RemoveDeadCode(module);
 }
 
 }  // namespace gshard::pipeline

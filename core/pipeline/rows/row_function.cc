@@ -33,17 +33,13 @@ bool IsOwn(const Instruction* x, int depth = kMaxOwnDepth) {
 
 // The slice of one whole row.
 bool TakesRow(const Instruction* x) {
-  if (x->opcode() != Opcode::kSlice || x->shape()->rank() == 0 || x->shape()->dim(0) != 1) {
-    return false;
-  }
-  return std::ranges::equal(x->shape()->dims().subspan(1),
-                            x->operand(0)->shape()->dims().subspan(1));
+  return x->opcode() == Opcode::kSlice && IsRowOf(x->shape(), x->operand(0)->shape());
 }
 
-std::vector<int64_t> WideDims(const Shape* shape) {
-  std::vector<int64_t> dims(shape->dims().begin(), shape->dims().end());
-  std::erase(dims, 1);
-  return dims;
+std::vector<int64_t> WideDims(Dims dims) {
+  std::vector<int64_t> wide(dims.begin(), dims.end());
+  std::erase(wide, 1);
+  return wide;
 }
 
 class Reader {
@@ -235,18 +231,13 @@ Instruction* StepOfRows(Builder& b, const RowFunction::Step& step,
 
 bool RowFunction::KeepsDims() const {
   if (rows.size() != 1) return false;
-  const Shape* source = rows[0].source->shape();
-  const std::vector<int64_t> dims = [&] {
-    std::vector<int64_t> wide(source->dims().begin() + 1, source->dims().end());
-    std::erase(wide, 1);
-    return wide;
-  }();
+  const std::vector<int64_t> dims = WideDims(rows[0].source->shape()->dims().subspan(1));
   std::vector<bool> keeps = {true};
   for (const Step& step : steps) {
     const Opcode opcode = step.x->opcode();
     const bool is_plain =
         opcode == Opcode::kReshape || opcode == Opcode::kCopy || IsElementwise(opcode);
-    keeps.push_back(is_plain && WideDims(step.x->shape()) == dims &&
+    keeps.push_back(is_plain && WideDims(step.x->shape()->dims()) == dims &&
                     std::ranges::any_of(step.operands, [&](int operand) {
                       return operand != kOwn && keeps[static_cast<size_t>(operand)];
                     }));

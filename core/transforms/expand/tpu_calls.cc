@@ -1,10 +1,9 @@
 // Calls that XLA's compiler for TPUs makes of collectives and copies that run beside compute.
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "core/transforms/expand/library_calls.h"
@@ -51,27 +50,15 @@ struct MemoryOrder {
   }
 };
 
-// "(8,128)" of "T(8,128)(2,1)S(1)": two numbers, or nothing.
-std::optional<std::pair<int64_t, int64_t>> FirstTile(std::string_view tail) {
-  if (!tail.starts_with("T(")) return std::nullopt;
-  int64_t rows = 0, columns = 0;
-  const char* const end = tail.data() + tail.size();
-  const auto first = std::from_chars(tail.data() + 2, end, rows);
-  if (first.ptr == end || *first.ptr != ',') return std::nullopt;
-  const auto second = std::from_chars(first.ptr + 1, end, columns);
-  if (second.ptr == end || *second.ptr != ')' || rows < 1 || columns < 1) return std::nullopt;
-  return std::pair(rows, columns);
-}
-
 std::string_view TilesOf(const Shape& shape) {
   if (shape.layout() == nullptr) return {};
   const std::string_view tail = shape.layout()->tail;
   return tail.starts_with('T') ? tail.substr(0, tail.find('S')) : std::string_view();
 }
 
-// With whole tiles of `tile`; nothing: the array has parts of tiles.
-std::optional<MemoryOrder> OrderOf(const Shape& shape,
-                                   std::optional<std::pair<int64_t, int64_t>> tile) {
+// With whole tiles of `tile`, rows and columns, or without tiles if it is empty; nothing: the array
+// has parts of tiles.
+std::optional<MemoryOrder> OrderOf(const Shape& shape, std::span<const int64_t> tile) {
   const auto rank = static_cast<size_t>(shape.rank());
   std::vector<size_t> minor_first;
   for (size_t k = 0; k < rank; ++k) {
@@ -79,14 +66,14 @@ std::optional<MemoryOrder> OrderOf(const Shape& shape,
                               ? rank - 1 - k
                               : static_cast<size_t>(shape.layout()->minor_to_major[k]));
   }
-  if (tile && rank < 2) return std::nullopt;
+  if (!tile.empty() && rank < 2) return std::nullopt;
   MemoryOrder memory;
   std::vector<int64_t> outer(rank), inner(rank, -1);  // pieces of each dim
   for (size_t d = 0; d < rank; ++d) {
     const int64_t size = shape.dim(static_cast<int64_t>(d));
-    const int64_t part = !tile                 ? 0
-                         : d == minor_first[0] ? tile->second
-                         : d == minor_first[1] ? tile->first
+    const int64_t part = tile.empty()          ? 0
+                         : d == minor_first[0] ? tile[1]
+                         : d == minor_first[1] ? tile[0]
                                                : 0;
     if (part > 0 && size % part != 0) return std::nullopt;
     outer[d] = std::ssize(memory.pieces);
@@ -96,7 +83,7 @@ std::optional<MemoryOrder> OrderOf(const Shape& shape,
     memory.pieces.push_back(part);
   }
   for (size_t k = rank; k-- > 0;) memory.order.push_back(outer[minor_first[k]]);
-  if (tile) {
+  if (!tile.empty()) {
     memory.order.push_back(inner[minor_first[1]]);
     memory.order.push_back(inner[minor_first[0]]);
   }
@@ -114,13 +101,14 @@ Instruction* PlainBitcast(const Instruction& x, Builder& builder) {
   }
   std::optional<MemoryOrder> before, after;
   if (TilesOf(from) == TilesOf(to) && !TilesOf(from).empty()) {
-    const auto tile = FirstTile(TilesOf(from));
+    std::vector<int64_t> tile = FirstTile(TilesOf(from));
+    if (tile.size() != 2) tile.clear();
     before = OrderOf(from, tile);
     after = OrderOf(to, tile);
   }
   if (!before || !after) {
-    before = OrderOf(from, std::nullopt);
-    after = OrderOf(to, std::nullopt);
+    before = OrderOf(from, {});
+    after = OrderOf(to, {});
   }
   if (before->IsSame() && after->IsSame()) return nullptr;
   const auto transposed = [&](Instruction* value, const std::vector<int64_t>& order) {

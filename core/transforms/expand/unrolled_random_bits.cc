@@ -43,7 +43,8 @@ class Unroller {
     std::vector<Instruction*> state;
     for (int64_t i = 0; i < body.root()->operand_count(); ++i)
       state.push_back(builder.GetTupleElement(loop->operand(0), i));
-    for (int64_t trip = 0; trip < CounterOf(*loop)->trips; ++trip) {
+    const int64_t trips = CounterOf(*loop)->trips;
+    for (int64_t trip = 0; trip < trips; ++trip) {
       std::unordered_map<const Instruction*, Instruction*> made;
       for (const Instruction* x : body.instructions()) {
         if (x == body.root() || x == body.parameter(0)) continue;
@@ -91,6 +92,10 @@ bool MakesRandomBits(const Instruction* loop) {
 }
 
 bool UnrollRandomBits(Module& module) {
+  const bool has_any = std::ranges::any_of(module.computations(), [](const Computation* of) {
+    return std::ranges::any_of(of->instructions(), MakesRandomBits);
+  });
+  if (!has_any) return false;
   Unroller unroller;
   return RewriteLoopCallers(module, [&](Instruction* x, Rewriter& rewriter) {
     return unroller.Visit(x, rewriter.builder());

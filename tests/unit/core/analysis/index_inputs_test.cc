@@ -145,24 +145,20 @@ TEST_CASE("labels lie among the classes, lengths among what they count", "[analy
 }
 
 TEST_CASE("what would be read out of range as NaN is drawn in range", "[analysis]") {
+  const std::string lines = R"(  x = f32[64] parameter(0)
+  i = s32[5,1] parameter(1)
+  g = f32[5] gather(x, i), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0},
+    index_vector_dim=1, slice_sizes={1}
+  in = pred[5] parameter(2)
+  n = f32[] constant(nan)
+  nb = f32[5] broadcast(n), dimensions={}
+)";
   // With explicit shardings, JAX constrains the NaN, too.
-  CHECK(OfEntry(R"(  x = f32[64] parameter(0)
-  i = s32[5,1] parameter(1)
-  g = f32[5] gather(x, i), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0},
-    index_vector_dim=1, slice_sizes={1}
-  in = pred[5] parameter(2)
-  n = f32[] constant(nan)
-  nb = f32[5] broadcast(n), dimensions={}
-  placed = f32[5] custom-call(nb), custom_call_target="Sharding", sharding={replicated}
+  CHECK(OfEntry(lines + R"(  placed = f32[5] custom-call(nb), custom_call_target="Sharding",
+    sharding={replicated}
   ROOT r = f32[5] select(in, g, placed))") == Texts{"leaf 1: 0..63 along 1 / g"});
-  CHECK(OfEntry(R"(  x = f32[64] parameter(0)
-  i = s32[5,1] parameter(1)
-  g = f32[5] gather(x, i), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0},
-    index_vector_dim=1, slice_sizes={1}
-  in = pred[5] parameter(2)
-  n = f32[] constant(nan)
-  nb = f32[5] broadcast(n), dimensions={}
-  ROOT r = f32[5] select(in, g, nb))") == Texts{"leaf 1: 0..63 along 1 / g"});
+  CHECK(OfEntry(lines + "  ROOT r = f32[5] select(in, g, nb)") ==
+        Texts{"leaf 1: 0..63 along 1 / g"});
 }
 
 TEST_CASE("integers are followed through tuples, calls, loops and branches", "[analysis]") {
