@@ -7,6 +7,7 @@
 
 #include "core/analysis/indexed_dims.h"
 #include "core/partition/ops/rules.h"
+#include "core/partition/scope/masking.h"
 #include "core/partition/scope/own_rows.h"
 #include "core/partition/scope/partial_values.h"
 #include "core/partition/scope/range_cut.h"
@@ -604,7 +605,7 @@ class LocalScatter {
   // Devices with other updates for the same places start from the identity, all but the first.
   void StartFromIdentity(AxisList free_axes, Opcode combiner) {
     free_axes = SortedAxes(free_axes);
-    if (free_axes.empty()) return;
+    if (free_axes.empty() || IsIdentity(combiner, rule_.source().operand(0))) return;
     Builder& builder = rule_.builder();
     Instruction* ordinal = rule_.geometry().Ordinal(free_axes, index_layout_->order);
     Instruction* is_first =
