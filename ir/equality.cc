@@ -35,6 +35,10 @@ bool SameButFrontendAttributes(const Instruction& a, const Instruction& b) {
          });
 }
 
+bool SameConstant(const Instruction& a, const Instruction& b) {
+  return a.opcode() == Opcode::kConstant && SameAttributes(a, b);
+}
+
 bool SameOperation(const Instruction& a, const Instruction& b) {
   return &a == &b ||
          (a.frontend_attributes() == b.frontend_attributes() && SameButFrontendAttributes(a, b));

@@ -12,6 +12,10 @@ bool SameOperation(const Instruction& a, const Instruction& b);
 // The same, whatever the frontend attributes say.
 bool SameButFrontendAttributes(const Instruction& a, const Instruction& b);
 
+// Are both constants, of the same type and dims and bits, of two contexts perhaps? What the text
+// has not printed is equal to itself alone.
+bool SameConstant(const Instruction& a, const Instruction& b);
+
 // The same work, whatever stands in front of what: what the root needs is compared, shardings
 // included, and the number of the rest. Frontend attributes do not count, as they may name
 // instructions (gshard.cause), nor does it whether a row-major layout is written.

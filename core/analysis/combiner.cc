@@ -1,8 +1,13 @@
 #include "core/analysis/combiner.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
+#include "ir/builder.h"
 #include "ir/comparison.h"
+#include "ir/constant_fill.h"
+#include "ir/literal.h"
 
 namespace gshard {
 namespace {
@@ -44,6 +49,28 @@ const Instruction* BeforeNarrowing(const Instruction* instruction) {
   const Instruction* from = instruction->operand(0);
   const bool narrows = Widens(instruction->shape()->dtype(), from->shape()->dtype());
   return narrows ? Plain(from) : instruction;
+}
+
+// Largest or smallest value of a type: +-inf where there is one. Many 8-bit floats have none.
+double ExtremeFloat(DType dtype, bool largest) {
+  double infinity = std::numeric_limits<double>::infinity();
+  if (DTypeBits(dtype) > 8) return largest ? infinity : -infinity;
+  double extreme = largest ? -infinity : infinity;
+  for (unsigned code = 0; code < 1u << DTypeBits(dtype); ++code) {
+    double value = DecodeSmallFloat(dtype, static_cast<uint16_t>(code));
+    if (!std::isnan(value)) extreme = largest ? std::max(extreme, value) : std::min(extreme, value);
+  }
+  return extreme;
+}
+
+int64_t ExtremeInteger(DType dtype, bool largest) {
+  int bits = dtype == DType::kPred ? 1 : DTypeBits(dtype);
+  if (ClassOf(dtype) == DTypeClass::kSigned) {
+    const int64_t smallest = INT64_MIN >> (64 - bits);
+    return largest ? -(smallest + 1) : smallest;
+  }
+  if (!largest) return 0;
+  return bits == 64 ? int64_t{-1} : (int64_t{1} << bits) - 1;  // u64: by bit pattern
 }
 
 }  // namespace
@@ -113,6 +140,55 @@ std::optional<CompareAttributes> ComparisonOf(const Computation& computation) {
 int64_t ForwardedParameter(const Computation& computation) {
   const Instruction* root = Plain(computation.root());
   return root->opcode() == Opcode::kParameter ? root->attributes<ParameterAttributes>().number : -1;
+}
+
+int64_t IntegerIdentity(Opcode combiner, DType dtype) {
+  switch (combiner) {
+    case Opcode::kMultiply:
+      return 1;
+    case Opcode::kMaximum:
+      return ExtremeInteger(dtype, /*largest=*/false);
+    case Opcode::kMinimum:
+      return ExtremeInteger(dtype, /*largest=*/true);
+    case Opcode::kAnd:
+      return ClassOf(dtype) == DTypeClass::kSigned ? -1 : ExtremeInteger(dtype, true);
+    default:  // of sums and the like
+      return 0;
+  }
+}
+
+double FloatIdentity(Opcode combiner, DType dtype) {
+  switch (combiner) {
+    case Opcode::kMultiply:
+      return 1;
+    case Opcode::kMaximum:
+      return ExtremeFloat(dtype, /*largest=*/false);
+    case Opcode::kMinimum:
+      return ExtremeFloat(dtype, /*largest=*/true);
+    default:  // of sums and the like
+      return 0;
+  }
+}
+
+bool IsFilledWithIdentity(const Instruction* x, Opcode combiner) {
+  const DType dtype = x->shape()->dtype();
+  if (const Literal* fill = IsInteger(dtype) ? ConstantFill(x) : nullptr) {
+    return ElementAsInt64(*fill, 0) == IntegerIdentity(combiner, dtype);
+  }
+  const std::optional<double> number = FillingNumber(x);
+  const bool is_real = IsFloat(dtype) || IsComplex(dtype);
+  return number && *number == (is_real ? FloatIdentity(combiner, dtype)
+                                       : static_cast<double>(IntegerIdentity(combiner, dtype)));
+}
+
+Instruction* IdentityArray(Builder& b, const Shape* shape, Opcode combiner) {
+  const DType dtype = shape->dtype();
+  if (!IsFloat(dtype) && !IsComplex(dtype)) {
+    const int64_t value = IntegerIdentity(combiner, dtype);
+    return value == 0 ? b.Zero(shape) : b.Filled(shape, b.ScalarInt(dtype, value));
+  }
+  const double value = FloatIdentity(combiner, dtype);
+  return value == 0 ? b.Zero(shape) : b.Filled(shape, b.Scalar(dtype, value));
 }
 
 }  // namespace gshard

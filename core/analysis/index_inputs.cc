@@ -9,6 +9,7 @@
 
 #include "core/analysis/indexed_dims.h"
 #include "core/analysis/integer_bounds.h"
+#include "ir/constant_fill.h"
 #include "ir/custom_call.h"
 #include "ir/dims.h"
 #include "ir/leaves.h"
@@ -113,15 +114,8 @@ std::vector<DimOrigin> Reshaped(const std::vector<DimOrigin>& dims, const Shape*
 }
 
 bool IsNan(const Instruction* x) {
-  while (x->opcode() == Opcode::kBroadcast || x->opcode() == Opcode::kReshape ||
-         x->opcode() == Opcode::kCopy || x->opcode() == Opcode::kConvert ||
-         (IsIdentityCall(*x) && x->operand_count() == 1)) {
-    x = x->operand(0);
-  }
-  if (x->opcode() != Opcode::kConstant || !IsFloat(x->shape()->dtype())) return false;
-  const Literal* literal = x->attributes<ConstantAttributes>().literal;
-  return literal != nullptr && !HasElided(*literal) && x->shape()->element_count() > 0 &&
-         std::isnan(ElementAsDouble(*literal, 0));
+  const std::optional<double> number = FillingNumber(x);
+  return number && std::isnan(*number);
 }
 
 class Walk {

@@ -4,6 +4,7 @@
 
 #include "core/analysis/combiner.h"
 #include "core/autodiff/leaves.h"
+#include "ir/constant_fill.h"
 
 namespace gshard {
 
@@ -22,26 +23,16 @@ std::optional<Opcode> ReductionOf(const Computation& computation) {
 }
 
 bool IsIdentityOf(const Instruction* init, Opcode combiner) {
-  const std::optional<double> value = ConstantValue(init);
+  if (IsFilledWithIdentity(init, combiner)) return true;
+  const std::optional<double> value = FillingNumber(init);
   if (!value) return false;
+  const bool is_f64 = init->shape()->dtype() == DType::kF64;
+  if (!is_f64 && init->shape()->dtype() != DType::kF32) return false;
   // The lowest finite number counts too: nothing that is compared with it is smaller.
-  const double huge = init->shape()->dtype() == DType::kF64
-                          ? std::numeric_limits<double>::max()
-                          : (init->shape()->dtype() == DType::kF32
-                                 ? static_cast<double>(std::numeric_limits<float>::max())
-                                 : std::numeric_limits<double>::infinity());
-  switch (combiner) {
-    case Opcode::kAdd:
-      return *value == 0;
-    case Opcode::kMultiply:
-      return *value == 1;
-    case Opcode::kMaximum:
-      return *value <= -huge;
-    case Opcode::kMinimum:
-      return *value >= huge;
-    default:  // no such combiner: ReductionOf
-      return false;
-  }
+  const double highest = is_f64 ? std::numeric_limits<double>::max()
+                                : static_cast<double>(std::numeric_limits<float>::max());
+  return (combiner == Opcode::kMaximum && *value == -highest) ||
+         (combiner == Opcode::kMinimum && *value == highest);
 }
 
 Instruction* ElementAt(Builder& builder, Instruction* x, Instruction* i) {

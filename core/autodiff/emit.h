@@ -6,6 +6,7 @@
 
 #include "core/autodiff/leaves.h"
 #include "ir/builder.h"
+#include "ir/constant_fill.h"
 #include "ir/dims.h"
 
 namespace gshard {
@@ -47,7 +48,7 @@ class Emit {
   Instruction* Sub(double x, Instruction* y) const { return b_.Subtract(Like(y, x), y); }
   // Products of what is the same in every element are products of scalars; a factor of one is none.
   Instruction* Mul(Instruction* x, Instruction* y) const {
-    const std::optional<double> a = ConstantValue(x), b = ConstantValue(y);
+    const std::optional<double> a = FillingNumber(x), b = FillingNumber(y);
     if (a == 1.0) return y;
     if (b == 1.0) return x;
     if (a && b && IsFloat(x->shape()->dtype())) return Like(x, *a * *b);
@@ -63,7 +64,7 @@ class Emit {
   }
   Instruction* Mul(Instruction* x, double y) const { return Mul(x, Like(x, y)); }
   Instruction* Div(Instruction* x, Instruction* y) const {
-    if (ConstantValue(y) == 1.0) return x;
+    if (FillingNumber(y) == 1.0) return x;
     Instruction* s = ScalarOf(x);
     Instruction* t = s != nullptr ? ScalarOf(y) : nullptr;
     return t != nullptr ? Fill(b_.Binary(Opcode::kDivide, s, t), x)

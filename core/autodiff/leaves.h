@@ -23,9 +23,6 @@ struct ParameterLeaf {
 // Which leaf of a parameter x is, being the parameter or read from it by get-tuple-element only.
 std::optional<ParameterLeaf> ParameterLeafOf(const Instruction* x);
 
-// Is every element of x the same constant? Looks through broadcasts, converts, reshapes.
-std::optional<double> ConstantValue(const Instruction* x);
-
 }  // namespace gshard
 
 #endif  // GSHARD_CORE_AUTODIFF_LEAVES_H_

@@ -10,6 +10,7 @@
 #include "core/autodiff/emit.h"
 #include "core/autodiff/expansion.h"
 #include "ir/attribute_names.h"
+#include "ir/constant_fill.h"
 #include "ir/custom_call.h"
 #include "ir/metadata.h"
 #include "ir/op_traits.h"
@@ -53,7 +54,7 @@ bool MaySpoil(const Instruction* x) {
       return false;
     case Opcode::kMultiply:
       return std::ranges::none_of(x->operands(), [](const Instruction* factor) {
-        const std::optional<double> constant = ConstantValue(factor);
+        const std::optional<double> constant = FillingNumber(factor);
         return constant && std::isfinite(*constant);
       });
     default:  // has a derivative that is large somewhere, or is not known not to

@@ -4,6 +4,7 @@
 
 #include "core/analysis/combiner.h"
 #include "core/transforms/algebraic_simplifier.h"
+#include "ir/constant_fill.h"
 
 namespace gshard::pipeline {
 namespace {

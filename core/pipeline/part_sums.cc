@@ -13,6 +13,7 @@
 #include "core/transforms/rewriter.h"
 #include "fmt/format.h"
 #include "ir/builder.h"
+#include "ir/constant_fill.h"
 #include "ir/custom_call.h"
 
 namespace gshard::pipeline {

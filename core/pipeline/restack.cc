@@ -13,8 +13,8 @@
 #include "core/pipeline/row_exchange.h"
 #include "core/pipeline/rows/row_function.h"
 #include "core/transforms/rewriter.h"
+#include "ir/constant_fill.h"
 #include "ir/dims.h"
-#include "ir/literal.h"
 #include "ir/sharding_algebra.h"
 #include "ir/traversal.h"
 
@@ -36,13 +36,6 @@ struct Row {
                                   : function.steps.back().x->shape();
   }
 };
-
-bool IsZero(const Instruction* x) {
-  if (x->opcode() == Opcode::kBroadcast) x = x->operand(0);
-  if (x->opcode() != Opcode::kConstant || x->shape()->element_count() != 1) return false;
-  const Literal& literal = *x->attributes<ConstantAttributes>().literal;
-  return !literal.elided && ElementAsComplex(literal, 0) == 0.0;
-}
 
 // The types that the steps convert a row to, if they do nothing else; otherwise none.
 std::vector<DType> TypesOf(const RowFunction& function) {
@@ -366,7 +359,7 @@ class Restacker {
 
   Row RowOf(Instruction* operand) const {
     Row found;
-    if (IsZero(operand)) {
+    if (IsFilledWithZero(operand)) {
       found.is_unread = in_.unread->contains(operand);
       return found;
     }

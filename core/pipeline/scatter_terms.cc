@@ -3,28 +3,17 @@
 #include <optional>
 
 #include "core/analysis/combiner.h"
-#include "core/pipeline/emit/neutral.h"
-#include "core/transforms/algebraic_simplifier.h"
 #include "core/transforms/rewriter.h"
+#include "ir/constant_fill.h"
 
 namespace gshard::pipeline {
-namespace {
-
-// Is every element of `x` the same constant?
-bool IsConstantFill(Instruction* x) {
-  const Instruction* scalar = FillingScalar(x);
-  return scalar != nullptr && scalar->opcode() == Opcode::kConstant;
-}
-
-}  // namespace
-
 void SeparateScatterTerms(Module& module) {
   RewriteModule(module, [](Instruction* x, Rewriter& rewriter) -> Instruction* {
     if (x->opcode() != Opcode::kScatter || x->operand_count() != 3) return x;
     const std::optional<Opcode> combiner = CombinerOf(x->called(0));
-    if (!combiner || IsConstantFill(x->operand(0))) return x;
+    if (!combiner || ConstantFill(x->operand(0)) != nullptr) return x;
     Builder& b = rewriter.builder();
-    Instruction* const operands[] = {NeutralOf(b, x->shape()->bare(), *combiner), x->operand(1),
+    Instruction* const operands[] = {IdentityArray(b, x->shape()->bare(), *combiner), x->operand(1),
                                      x->operand(2)};
     Instruction* term = b.CloneWith(x, operands, x->shape());
     term->set_sharding(x->sharding());

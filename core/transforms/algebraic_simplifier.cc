@@ -5,6 +5,7 @@
 #include "core/transforms/device_scalar.h"
 #include "core/transforms/rewriter.h"
 #include "ir/comparison.h"
+#include "ir/constant_fill.h"
 #include "ir/literal.h"
 #include "ir/traversal.h"
 
@@ -233,25 +234,6 @@ Instruction* FillingScalar(Instruction* x) {
   if (x->shape()->IsScalar()) return x;
   if (x->opcode() == Opcode::kBroadcast && x->operand(0)->shape()->IsScalar()) return x->operand(0);
   return nullptr;
-}
-
-bool IsFilledWith(const Instruction* x, double value) {
-  while (x->opcode() == Opcode::kBroadcast) x = x->operand(0);
-  if (x->opcode() != Opcode::kConstant || !x->shape()->IsArray()) return false;
-  const Literal* literal = x->attributes<ConstantAttributes>().literal;
-  if (literal->elided || !IsSplat(*literal)) return false;
-  switch (ClassOf(x->shape()->dtype())) {
-    case DTypeClass::kFloat: {
-      const double element = ElementAsDouble(*literal, 0);
-      return element == value && std::signbit(element) == std::signbit(value);
-    }
-    case DTypeClass::kSigned:
-    case DTypeClass::kUnsigned:
-    case DTypeClass::kPredicate:
-      return static_cast<double>(ElementAsInt64(*literal, 0)) == value;
-    default:
-      return false;
-  }
 }
 
 bool SimplifyAlgebra(Module& module) {

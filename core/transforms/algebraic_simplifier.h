@@ -29,8 +29,6 @@ Instruction* SimplifyMovement(SimplifyContext& context, Instruction* x);
 // The scalar that fills all elements of x: x if it is a scalar, the operand of a broadcast of one;
 // else null.
 Instruction* FillingScalar(Instruction* x);
-// Is every element of x the constant `value`? Zeros of floats are told apart by sign.
-bool IsFilledWith(const Instruction* x, double value);
 
 }  // namespace gshard
 

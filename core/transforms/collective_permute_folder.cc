@@ -5,6 +5,7 @@
 #include "core/transforms/algebraic_simplifier.h"
 #include "core/transforms/collective_groups.h"
 #include "core/transforms/rewriter.h"
+#include "ir/constant_fill.h"
 
 namespace gshard {
 namespace {

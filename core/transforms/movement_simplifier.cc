@@ -3,6 +3,7 @@
 
 #include "core/transforms/algebraic_simplifier.h"
 #include "ir/dims.h"
+#include "ir/equality.h"
 #include "ir/literal.h"
 
 namespace gshard {
@@ -131,15 +132,6 @@ Instruction* SimplifySlice(SimplifyContext& context, Instruction* x) {
   }
 }
 
-bool SameConstant(const Instruction* a, const Instruction* b) {
-  if (a == b) return true;
-  if (a->opcode() != Opcode::kConstant || b->opcode() != Opcode::kConstant) return false;
-  const Literal* p = a->attributes<ConstantAttributes>().literal;
-  const Literal* q = b->attributes<ConstantAttributes>().literal;
-  return Compatible(p->shape, q->shape) && !p->elided && !q->elided &&
-         std::equal(p->data.begin(), p->data.end(), q->data.begin(), q->data.end());
-}
-
 Instruction* SimplifyPad(SimplifyContext& context, Instruction* x) {
   if (Compatible(x->operand(0)->shape(), x->shape())) {
     const auto padding = x->attributes<PadAttributes>().padding;
@@ -149,7 +141,8 @@ Instruction* SimplifyPad(SimplifyContext& context, Instruction* x) {
     if (is_none) return x->operand(0);
   }
   Instruction* scalar = FillingScalar(x->operand(0));
-  if (scalar != nullptr && SameConstant(scalar, x->operand(1))) return Refilled(context, scalar, x);
+  if (scalar != nullptr && (scalar == x->operand(1) || SameConstant(*scalar, *x->operand(1))))
+    return Refilled(context, scalar, x);
   return x;
 }
 

@@ -17,6 +17,7 @@
 #include "core/transforms/loop_parts.h"
 #include "core/transforms/rewriter.h"
 #include "ir/attribute_equality.h"
+#include "ir/constant_fill.h"
 #include "ir/traversal.h"
 
 namespace gshard {

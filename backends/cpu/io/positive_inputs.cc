@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "ir/constant_fill.h"
 #include "ir/dims.h"
 #include "ir/leaves.h"
 #include "ir/literal.h"
@@ -24,12 +25,8 @@ const Instruction* SourceOf(const Instruction* x) {
 }
 
 bool IsWholeNumber(const Instruction* x) {
-  x = SourceOf(x);
-  if (x->opcode() != Opcode::kConstant) return false;
-  const Literal& literal = *x->attributes<ConstantAttributes>().literal;
-  if (HasElided(literal) || x->shape()->element_count() == 0) return false;
-  const double value = ElementAsDouble(literal, 0);
-  return IsSplat(literal) && value == std::floor(value);
+  const std::optional<double> number = FillingNumber(x);
+  return number && *number == std::floor(*number);
 }
 
 // Is x NaN where its first operand is negative?

@@ -11,6 +11,7 @@
 #include "backends/cpu/ops/factories.h"
 #include "backends/cpu/ops/sort_keys.h"
 #include "ir/comparison.h"
+#include "ir/equality.h"
 #include "ir/try.h"
 
 namespace gshard::cpu {
@@ -86,7 +87,7 @@ class FunctionMatcher {
       return a->attributes<ParameterAttributes>().number == left &&
              b->attributes<ParameterAttributes>().number == left + 1;
     }
-    if (a->opcode() == Opcode::kConstant) return a == b || SameConstant(a, b);
+    if (a->opcode() == Opcode::kConstant) return SameConstant(*a, *b);
     if (!IsElementwise(a->opcode()) || a->opcode() == Opcode::kReducePrecision ||
         a->operand_count() != b->operand_count()) {
       return false;
@@ -111,13 +112,6 @@ class FunctionMatcher {
   }
 
  private:
-  static bool SameConstant(const Instruction* a, const Instruction* b) {
-    const Literal& x = *a->attributes<ConstantAttributes>().literal;
-    const Literal& y = *b->attributes<ConstantAttributes>().literal;
-    return x.data.size() == y.data.size() &&
-           std::memcmp(x.data.data(), y.data.data(), x.data.size()) == 0;
-  }
-
   int budget_ = 1000;
 };
 

@@ -10,6 +10,7 @@
 #include "backends/cpu/verify/analysis/taint.h"
 #include "backends/cpu/verify/element_error.h"
 #include "ir/computation.h"
+#include "ir/constant_fill.h"
 
 namespace gshard::cpu {
 namespace {
@@ -212,12 +213,10 @@ bool MakesPick(const Instruction& x, const std::byte* pick,
 }
 
 void ReadGiven(const Instruction& x, ContenderValue& value) {
-  const Instruction* from = &x;
-  while (from->opcode() == Opcode::kBroadcast) from = from->operand(0);
-  if (from->opcode() != Opcode::kConstant || from->shape()->element_count() != 1) return;
-  const Literal& literal = *from->attributes<ConstantAttributes>().literal;
-  if (literal.elided || literal.data.size() > value.want.size()) return;
-  std::memcpy(value.want.data(), literal.data.data(), literal.data.size());
+  const Literal* fill = ConstantFill(&x);
+  const auto bytes = static_cast<size_t>(StorageBytes(x.shape()->dtype()));
+  if (fill == nullptr || bytes > value.want.size()) return;
+  std::memcpy(value.want.data(), fill->data.data(), bytes);
   value.have = value.want;
   value.known = true;
 }

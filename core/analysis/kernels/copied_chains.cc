@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/constant_fill.h"
 #include "ir/literal.h"
 #include "ir/op_traits.h"
 
@@ -36,22 +37,13 @@ bool IsLargestOfCasts(const Instruction* reduce) {
 bool ChangesNothing(const Instruction* x, const Instruction* value, const Instruction* reduce) {
   if (x->opcode() != Opcode::kMaximum) return false;
   const Instruction* other = x->operand(0) == value ? x->operand(1) : x->operand(0);
-  while (other->opcode() == Opcode::kBroadcast) other = other->operand(0);
-  const Instruction* start = reduce->operand(1);
-  if (other->opcode() != Opcode::kConstant || start->opcode() != Opcode::kConstant) return false;
-  const Literal& a = *other->attributes<ConstantAttributes>().literal;
-  const Literal& b = *start->attributes<ConstantAttributes>().literal;
-  return !HasElided(a) && !HasElided(b) && ElementAsDouble(a, 0) == ElementAsDouble(b, 0);
+  const std::optional<double> least = FillingNumber(other);
+  return least && least == FillingNumber(reduce->operand(1));
 }
 
 const Instruction* OnlyUser(const Instruction* x, const Users& users) {
   const auto all = users.of(x);
   return all.size() == 1 ? all[0] : nullptr;
-}
-
-bool IsScalarConstant(const Instruction* x) {
-  while (x->opcode() == Opcode::kBroadcast || KeepsOrder(x->opcode())) x = x->operand(0);
-  return x->opcode() == Opcode::kConstant && x->shape()->rank() == 0;
 }
 
 // Is each element one of two constants, as a comparison says: a one-hot vector, the gradient of
@@ -70,11 +62,11 @@ bool ChoosesConstants(const Instruction* x, int depth = 0) {
     case Opcode::kSubtract:
     case Opcode::kMultiply:
     case Opcode::kDivide:
-      return (IsScalarConstant(x->operand(1)) && chooses(x->operand(0))) ||
-             (IsScalarConstant(x->operand(0)) && chooses(x->operand(1)));
+      return (ConstantFill(x->operand(1)) != nullptr && chooses(x->operand(0))) ||
+             (ConstantFill(x->operand(0)) != nullptr && chooses(x->operand(1)));
     case Opcode::kScatter:
-      return x->operand_count() == 3 && IsScalarConstant(x->operand(0)) &&
-             IsScalarConstant(x->operand(2));
+      return x->operand_count() == 3 && ConstantFill(x->operand(0)) != nullptr &&
+             ConstantFill(x->operand(2)) != nullptr;
     default:  // its elements are what they are
       return false;
   }

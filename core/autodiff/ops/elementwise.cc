@@ -12,6 +12,7 @@
 #include "core/autodiff/emit.h"
 #include "core/autodiff/expansion.h"
 #include "core/autodiff/reverse_scope.h"
+#include "ir/constant_fill.h"
 
 namespace gshard {
 namespace {
@@ -125,7 +126,7 @@ void GradPower(Instruction* instruction, Instruction* c, ReverseScope& scope) {
   if (scope.Wants(base)) {
     Instruction* x = scope.Value(base);
     Instruction* y = scope.Value(exponent);
-    const std::optional<double> constant = ConstantValue(exponent);
+    const std::optional<double> constant = FillingNumber(exponent);
     Instruction* derivative = nullptr;
     if (constant == 2.0) {
       derivative = e.Mul(x, 2);
@@ -166,11 +167,11 @@ void GradExtremum(Instruction* instruction, Instruction* c, ReverseScope& scope)
 
 // x if y is 1 / (1 + exp(-x)), as JAX writes the logistic function, and nothing stops on the way.
 Instruction* LogisticArgument(const Instruction* y, const ReverseScope& scope) {
-  if (ConstantValue(y->operand(0)) != 1.0) return nullptr;
+  if (FillingNumber(y->operand(0)) != 1.0) return nullptr;
   const Instruction* sum = y->operand(1);
   if (sum->opcode() != Opcode::kAdd) return nullptr;
-  const int64_t side = ConstantValue(sum->operand(0)) == 1.0 ? 1 : 0;
-  if (ConstantValue(sum->operand(1 - side)) != 1.0) return nullptr;
+  const int64_t side = FillingNumber(sum->operand(0)) == 1.0 ? 1 : 0;
+  if (FillingNumber(sum->operand(1 - side)) != 1.0) return nullptr;
   const Instruction* power = sum->operand(side);
   if (power->opcode() != Opcode::kExponential) return nullptr;
   const Instruction* negative = power->operand(0);

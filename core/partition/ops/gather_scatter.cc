@@ -11,22 +11,13 @@
 #include "core/partition/scope/own_rows.h"
 #include "core/partition/scope/partial_values.h"
 #include "core/partition/scope/range_cut.h"
+#include "ir/constant_fill.h"
 #include "ir/custom_call.h"
 #include "ir/dims.h"
 
 namespace gshard::partition_rules {
 
 namespace {
-
-bool IsZero(const Instruction* x) {
-  while (x->opcode() == Opcode::kBroadcast || x->opcode() == Opcode::kConvert) x = x->operand(0);
-  if (x->opcode() != Opcode::kConstant || !x->shape()->IsArray() ||
-      !IsInteger(x->shape()->dtype())) {
-    return false;
-  }
-  const Literal* literal = x->attributes<ConstantAttributes>().literal;
-  return !literal->elided && IsSplat(*literal) && ElementAsInt64(*literal, 0) == 0;
-}
 
 // The dim along which the elements are their own position, if there is one.
 std::optional<int64_t> IotaDim(const Instruction* x) {
@@ -72,7 +63,7 @@ std::optional<int64_t> IotaDim(const Instruction* x) {
       std::optional<int64_t> dim = IotaDim(x->operand(2));
       if (!dim.has_value() || test->opcode() != Opcode::kCompare ||
           test->attributes<CompareAttributes>().direction != ComparisonDirection::kLt ||
-          test->operand(0) != x->operand(2) || !IsZero(test->operand(1))) {
+          test->operand(0) != x->operand(2) || !IsFilledWithZero(test->operand(1))) {
         return std::nullopt;
       }
       return dim;
@@ -605,7 +596,7 @@ class LocalScatter {
   // Devices with other updates for the same places start from the identity, all but the first.
   void StartFromIdentity(AxisList free_axes, Opcode combiner) {
     free_axes = SortedAxes(free_axes);
-    if (free_axes.empty() || IsIdentity(combiner, rule_.source().operand(0))) return;
+    if (free_axes.empty() || IsFilledWithIdentity(rule_.source().operand(0), combiner)) return;
     Builder& builder = rule_.builder();
     Instruction* ordinal = rule_.geometry().Ordinal(free_axes, index_layout_->order);
     Instruction* is_first =

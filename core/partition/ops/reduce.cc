@@ -52,7 +52,7 @@ RuleResult Reduce(PartitionContext& rule) {
   for (int64_t i = 0; i < inputs; ++i) {
     inits.push_back(rule.Operand(inputs + i, strategy.operands[static_cast<size_t>(inputs + i)]));
   }
-  if (is_cut && mergeable && !IsIdentity(combiner, source.operand(1))) {
+  if (is_cut && mergeable && !IsFilledWithIdentity(source.operand(1), combiner)) {
     late_init = inits[0];
     inits[0] = Identity(rule.scope(), combiner, inits[0]->shape()->dtype());
   }

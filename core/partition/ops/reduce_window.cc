@@ -244,7 +244,8 @@ Inputs InputsOf(PartitionContext& rule, int64_t count, const Strategy& strategy)
     inputs.locals.push_back(rule.Operand(i, strategy.operands[At(i)]));
     inputs.inits.push_back(rule.Operand(count + i, rule.Whole(0)));
     inputs.fills.push_back(inputs.inits.back());
-    if (combiner.has_value() && !IsIdentity(*combiner, rule.source().operand(count + i))) {
+    if (combiner.has_value() &&
+        !IsFilledWithIdentity(rule.source().operand(count + i), *combiner)) {
       inputs.fills.back() =
           Identity(rule.scope(), *combiner, inputs.inits.back()->shape()->dtype());
     }

@@ -25,8 +25,6 @@ Instruction* MaskRange(PartitionScope& scope, Instruction* local, int64_t dim, I
 
 // Is `scalar` a constant all of whose bits are 0, what a collective-permute gives who gets nothing?
 bool HasZeroBits(const Instruction* scalar);
-// Does `scalar` provably hold the identity of `combiner` (0 for add, -inf for maximum, ..)?
-bool IsIdentity(Opcode combiner, const Instruction* scalar);
 // The identity of `combiner` (add, multiply, maximum, minimum, and, or, xor) in a type, as a
 // scalar.
 Instruction* Identity(PartitionScope& scope, Opcode combiner, DType dtype);

@@ -9,6 +9,7 @@
 #include "core/partition/scope/partial_values.h"
 #include "core/partition/scope/range_cut.h"
 #include "core/partition/scope/recompute.h"
+#include "ir/constant_fill.h"
 #include "ir/dims.h"
 #include "ir/op_traits.h"
 
@@ -40,7 +41,7 @@ bool MayCarryRows(const Instruction& x) {
 bool AddsUp(const Instruction& x) {
   if (x.opcode() == Opcode::kDot) return true;
   return x.opcode() == Opcode::kReduce && CombinerOf(x.called(0)) == Opcode::kAdd &&
-         x.shape()->dtype() != DType::kPred && IsIdentity(Opcode::kAdd, x.operand(1));
+         x.shape()->dtype() != DType::kPred && IsFilledWithZero(x.operand(1));
 }
 
 int64_t DimWith(const std::vector<FactorList>& dims, const FactorList& factors) {

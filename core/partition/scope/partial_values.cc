@@ -143,7 +143,7 @@ class PartialOperandRule {
         return IfPartial(all);
       case Opcode::kReduce:
         if (count != 2 || CombinerOf(source_.called(0)) != wanted_->combiner ||
-            !IsIdentity(wanted_->combiner, source_.operand(1))) {
+            !IsFilledWithIdentity(source_.operand(1), wanted_->combiner)) {
           return std::nullopt;
         }
         return IfPartial(first);

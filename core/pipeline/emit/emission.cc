@@ -6,8 +6,8 @@
 #include <set>
 #include <unordered_set>
 
+#include "core/analysis/combiner.h"
 #include "core/pipeline/emit/manual_borders.h"
-#include "core/pipeline/emit/neutral.h"
 #include "core/pipeline/emit/shift_region.h"
 #include "core/pipeline/emit/stage_ring.h"
 #include "core/pipeline/emit/weight_stacks.h"
@@ -544,7 +544,7 @@ class Emitter {
   Instruction* OverDevices(Instruction* stack, Opcode combiner) {
     DType type = stack->shape()->dtype();
     const int64_t rows[] = {0};
-    return builder_.Reduce(stack, NeutralOf(builder_, context_.Scalar(type), combiner), rows,
+    return builder_.Reduce(stack, IdentityArray(builder_, context_.Scalar(type), combiner), rows,
                            builder_.BinaryComputation(combiner, type));
   }
 

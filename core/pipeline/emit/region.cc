@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/pipeline/emit/neutral.h"
+#include "core/analysis/combiner.h"
 #include "core/pipeline/emit/stage_ring.h"
 #include "core/pipeline/emit/tick_table.h"
 
@@ -100,7 +100,7 @@ class RegionBuilder {
         if (at == slot) combiner = in_.functions.phases->accumulated()[accumulated].combiner;
       }
     }
-    return NeutralOf(b, shape, combiner);
+    return IdentityArray(b, shape, combiner);
   }
 
   // Carried: tick, forward buffers, backward buffers, weights, shared, data, saved, delayed, terms,

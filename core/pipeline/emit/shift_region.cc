@@ -4,7 +4,7 @@
 #include <array>
 #include <functional>
 
-#include "core/pipeline/emit/neutral.h"
+#include "core/analysis/combiner.h"
 #include "core/pipeline/emit/stage_difference.h"
 #include "core/pipeline/emit/stage_ring.h"
 #include "fmt/format.h"
@@ -173,7 +173,7 @@ class ShiftBuilder {
     Values out;
     std::vector<const Shape*> shapes = Stacks(state.terms, state.repeats);
     for (size_t i = 0; i < shapes.size(); ++i) {
-      out.push_back(NeutralOf(outer_, shapes[i], combiner[i]));
+      out.push_back(IdentityArray(outer_, shapes[i], combiner[i]));
     }
     return out;
   }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "core/analysis/combiner.h"
 #include "core/pipeline/emit/manual_borders.h"
-#include "core/pipeline/emit/neutral.h"
 #include "core/pipeline/emit/pass_inputs.h"
 #include "core/pipeline/emit/pass_values.h"
 #include "core/pipeline/plan/clone.h"
@@ -414,7 +414,7 @@ class FunctionBuilder {
           sum = sum == nullptr ? Local(x) : builder_.Binary(combiner, sum, Local(x));
         }
         sum = borders_.HandOn(builder_, term.values[0], sum);
-        sum = OfWork(sum, NeutralOf(builder_, sum->shape()->bare(), combiner));
+        sum = OfWork(sum, IdentityArray(builder_, sum->shape()->bare(), combiner));
         const size_t v = static_cast<size_t>(v_);
         if (const auto* place = state_.term_packs.Find(v, term.accumulated)) {
           Instruction*& pack = out[state_.terms.size() + place->pack];

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/analysis/combiner.h"
-#include "core/pipeline/emit/neutral.h"
 #include "core/pipeline/plan/clone.h"
 
 namespace gshard::pipeline {
@@ -57,7 +56,7 @@ Instruction* MicrobatchRows(Builder& b, Instruction* whole, const DataForm& form
 Instruction* EmitWholeSum(Builder& b, const WholeSumInputs& in, Instruction* sum) {
   Behind behind = BehindOf(sum->operand(0), in);
   const Opcode combiner = *CombinerOf(sum->called(0));
-  Instruction* first = NeutralOf(b, sum->shape()->bare(), combiner);
+  Instruction* first = IdentityArray(b, sum->shape()->bare(), combiner);
   std::vector<Instruction*> inits = {b.ScalarInt(DType::kS32, 0), first};
   for (Instruction* x : behind.outside) inits.push_back((*in.value)[x->id()]);
   Instruction* init = b.Tuple(inits);

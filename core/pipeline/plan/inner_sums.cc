@@ -11,6 +11,7 @@
 #include "core/transforms/collective_groups.h"
 #include "core/transforms/rewriter.h"
 #include "core/transforms/while_loop_all_reduce_code_motion.h"
+#include "ir/constant_fill.h"
 #include "ir/op_traits.h"
 #include "ir/traversal.h"
 

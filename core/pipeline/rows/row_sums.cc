@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/transforms/rewriter.h"
-#include "ir/literal.h"
+#include "ir/constant_fill.h"
 #include "ir/traversal.h"
 
 namespace gshard::pipeline {
@@ -16,15 +16,9 @@ bool IsSum(const Instruction* x) {
   return x->opcode() == Opcode::kAdd && x->shape()->IsArray() && x->shape()->rank() > 0;
 }
 
-bool IsZeroScalar(const Instruction* x) {
-  if (x->opcode() != Opcode::kConstant || x->shape()->element_count() != 1) return false;
-  const Literal& literal = *x->attributes<ConstantAttributes>().literal;
-  return !literal.elided && ElementAsComplex(literal, 0) == 0.0;
-}
-
 // Zeros before and behind some rows, and nothing else.
 bool PadsRows(const Instruction* x) {
-  if (x->opcode() != Opcode::kPad || x->sharding() != nullptr || !IsZeroScalar(x->operand(1))) {
+  if (x->opcode() != Opcode::kPad || x->sharding() != nullptr || !IsFilledWithZero(x->operand(1))) {
     return false;
   }
   const auto& padding = x->attributes<PadAttributes>().padding;

@@ -20,15 +20,6 @@
 namespace gshard::cpu {
 namespace {
 
-// By their bits: the modules' shapes may be of two contexts.
-bool IsSameConstant(const Instruction& a, const Instruction& b) {
-  if (a.opcode() != Opcode::kConstant || b.opcode() != Opcode::kConstant) return false;
-  const Literal* x = a.attributes<ConstantAttributes>().literal;
-  const Literal* y = b.attributes<ConstantAttributes>().literal;
-  return x != nullptr && y != nullptr && !x->elided && !y->elided &&
-         a.shape()->dtype() == b.shape()->dtype() && std::ranges::equal(x->data, y->data);
-}
-
 // Dims that are cut alike: of an operand, and of the result.
 using CutDims = std::vector<std::pair<int64_t, int64_t>>;
 
@@ -276,7 +267,7 @@ class ChainFinder {
     const Instruction& scalar = is_spread ? *whole.operand(0) : whole;
     const Instruction& local_scalar = is_spread ? *local.operand(0) : local;
     if (!scalar.shape()->IsScalar()) return false;
-    return HeldIn(scalar, local_scalar, user) != nullptr || IsSameConstant(scalar, local_scalar);
+    return HeldIn(scalar, local_scalar, user) != nullptr || SameConstant(scalar, local_scalar);
   }
 
   // What such operations make differs by roundings whatever their operands' roundings are.

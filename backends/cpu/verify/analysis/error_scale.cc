@@ -8,6 +8,7 @@
 #include "backends/cpu/verify/analysis/graph_walk.h"
 #include "core/analysis/combiner.h"
 #include "ir/computation.h"
+#include "ir/constant_fill.h"
 #include "ir/literal.h"
 
 namespace gshard::cpu {
@@ -79,19 +80,6 @@ double GrowthOfSum(const Instruction& x) {
   return std::max(1.0, std::sqrt(terms));
 }
 
-// Of a constant that has one value everywhere.
-std::optional<double> NumberOf(const Instruction& x) {
-  const Instruction* at = &x;
-  while (at->opcode() == Opcode::kBroadcast) at = at->operand(0);
-  if (at->opcode() != Opcode::kConstant || !IsFloat(at->shape()->dtype()) ||
-      at->shape()->rank() > 0) {
-    return std::nullopt;
-  }
-  const Literal* literal = at->attributes<ConstantAttributes>().literal;
-  if (literal->elided) return std::nullopt;
-  return ElementAsDouble(*literal, 0);
-}
-
 }  // namespace
 
 ErrorScale::ErrorScale(const Module& module)
@@ -125,12 +113,12 @@ double ErrorScale::OfUnseenFactor(const Instruction& x) const {
   const bool divides = x.opcode() == Opcode::kDivide;
   if ((x.opcode() != Opcode::kMultiply && !divides) || !CarriesErrors(x)) return 0;
   const auto size_of = [&](const Instruction& factor) {
-    if (const std::optional<double> number = NumberOf(factor)) return std::abs(*number);
+    if (const std::optional<double> number = FillingNumber(&factor)) return std::abs(*number);
     const double magnitude = StateOf(factor).magnitude;
     return magnitude > 0 ? magnitude : ScaleOfOperand(factor, 0);
   };
   const auto is_unseen = [&](const Instruction& factor) {
-    return !NumberOf(factor) && StateOf(factor).magnitude == 0;
+    return !FillingNumber(&factor) && StateOf(factor).magnitude == 0;
   };
   const Instruction &first = *x.operand(0), &second = *x.operand(1);
   if (!is_unseen(first) && (divides || !is_unseen(second))) return 0;

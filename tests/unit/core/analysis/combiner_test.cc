@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/builder.h"
 #include "tests/unit/core/propagation/propagated.h"
 
 namespace gshard {
@@ -92,6 +93,36 @@ ENTRY e {{
   CHECK(direction("b, a", "GE") == ComparisonDirection::kLe);
   CHECK(direction("b, a", "NE") == ComparisonDirection::kNe);
   CHECK(direction("a, a", "LT") == std::nullopt);
+}
+
+// An array that is made is known again, and differs from the identity of the opposite operation.
+TEST_CASE("identities of every type", "[combiner]") {
+  Module module("m", std::make_shared<Context>());
+  Builder builder(module, module.AddComputation("e"));
+  for (int i = 0; i < kDTypeCount; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    if (!IsArrayType(dtype)) continue;
+    INFO(DTypeName(dtype));
+    const Shape* shape = module.context().Array(dtype, std::vector<int64_t>{2});
+    for (const Opcode combiner :
+         {Opcode::kAdd, Opcode::kMultiply, Opcode::kMaximum, Opcode::kMinimum}) {
+      const bool is_ordered = combiner == Opcode::kMaximum || combiner == Opcode::kMinimum;
+      if (IsComplex(dtype) && is_ordered) continue;
+      // Numbers that these types do not have.
+      if (dtype == DType::kS1 && combiner == Opcode::kMultiply) continue;
+      if (dtype == DType::kF8E8M0FNU && combiner == Opcode::kAdd) continue;
+      const Instruction* made = IdentityArray(builder, shape, combiner);
+      CHECK(IsFilledWithIdentity(made, combiner));
+      if (is_ordered) {
+        const Opcode other = combiner == Opcode::kMaximum ? Opcode::kMinimum : Opcode::kMaximum;
+        CHECK_FALSE(IsFilledWithIdentity(made, other));
+      }
+    }
+  }
+  CHECK(IntegerIdentity(Opcode::kMaximum, DType::kS4) == -8);
+  CHECK(IntegerIdentity(Opcode::kMinimum, DType::kU4) == 15);
+  CHECK(IntegerIdentity(Opcode::kAnd, DType::kU2) == 3);
+  CHECK(FloatIdentity(Opcode::kMaximum, DType::kF8E4M3FN) == -448);
 }
 
 }  // namespace
