@@ -11,7 +11,7 @@
 #include "core/autodiff/emit.h"
 #include "core/autodiff/expansion.h"
 #include "core/autodiff/reverse_scope.h"
-#include "core/autodiff/window_adjoint.h"
+#include "ir/convolution_gradients.h"
 
 namespace gshard {
 namespace {

@@ -5,13 +5,11 @@
 
 #include "core/transforms/expand/library_calls.h"
 #include "ir/call_config.h"
+#include "ir/convolution_gradients.h"
 #include "ir/dim_labels.h"
 
 namespace gshard {
 namespace {
-
-// Elements that a window spans, gaps included.
-int64_t Span(const WindowDim& w) { return (w.size - 1) * w.window_dilation + 1; }
 
 // A convolution and what is done with its elements, node by node.
 constexpr std::string_view kGraphTarget = "__cudnn$convForwardGraph";
@@ -28,8 +26,8 @@ class ConvolutionExpansion {
     const Shape* shape = FirstResult(call_);
     if (!shape->IsArray() || call_.operand_count() < 2 || !ReadDims(shape)) return std::nullopt;
     type_ = WorkingType(shape->dtype());
-    Instruction* value = target_ == "__cudnn$convBackwardInput"    ? InputGradient(shape)
-                         : target_ == "__cudnn$convBackwardFilter" ? KernelGradient(shape)
+    Instruction* value = target_ == "__cudnn$convBackwardInput"    ? InputGradientOf(shape)
+                         : target_ == "__cudnn$convBackwardFilter" ? KernelGradientOf(shape)
                          : target_ == "__cudnn$convForward" || target_ == kGraphTarget ||
                                  target_ == "__cudnn$convBiasActivationForward"
                              ? Convolve(call_.operand(0), call_.operand(1), forward_)
@@ -49,8 +47,9 @@ class ConvolutionExpansion {
     forward_.dim_labels = call.dim_labels;
     forward_.feature_group_count = call.feature_group_count;
     forward_.batch_group_count = call.batch_group_count;
-    if (call.dim_labels.empty() || PlaceDimLabels(builder_.module().arena(), forward_))
-      return false;
+    Arena& arena = builder_.module().arena();
+    if (call.dim_labels.empty() || PlaceDimLabels(arena, forward_)) return false;
+    forward_.dim_labels = arena.Copy(std::string_view(DimLabelsOf(forward_)));
     const size_t spatial = forward_.window.size();
     const auto has_rank = [&](const Shape* shape) {
       return shape->IsArray() && shape->rank() == static_cast<int64_t>(spatial) + 2;
@@ -61,84 +60,40 @@ class ConvolutionExpansion {
            has_rank(call_.operand(1)->shape());
   }
 
-  Instruction* Convolve(Instruction* x, Instruction* y, ConvolutionAttributes attributes) const {
-    attributes.dim_labels =
-        builder_.module().arena().Copy(std::string_view(DimLabelsOf(attributes)));
+  Instruction* Convolve(Instruction* x, Instruction* y,
+                        const ConvolutionAttributes& attributes) const {
     return AddIfFits(builder_, Opcode::kConvolution, {x, y}, attributes, type_, call_.name());
   }
 
-  // The output's gradient, its elements apart by the stride, under the kernel turned around.
-  Instruction* InputGradient(const Shape* input) const {
+  Instruction* InputGradientOf(const Shape* input) const {
     Instruction* gradient = call_.operand(0);
-    ConvolutionAttributes a = forward_;
-    a.input_batch = forward_.output_batch;
-    a.input_feature = forward_.output_feature;
-    a.input_spatial = forward_.output_spatial;
-    a.output_batch = forward_.input_batch;
-    a.output_feature = forward_.input_feature;
-    a.output_spatial = forward_.input_spatial;
-    Instruction* kernel = GroupsSwapped(call_.operand(1), a);
-    if (kernel == nullptr) return nullptr;
-    std::vector<WindowDim> window;
-    for (size_t i = 0; i < forward_.window.size(); ++i) {
-      const WindowDim& w = forward_.window[i];
-      if (w.base_dilation != 1) return nullptr;
-      WindowDim turned = {.size = w.size, .base_dilation = w.stride};
-      turned.window_dilation = w.window_dilation;
-      turned.reversal = !w.reversal;
-      turned.pad_low = Span(w) - 1 - w.pad_low;
-      const int64_t apart = (gradient->shape()->dim(a.input_spatial[i]) - 1) * w.stride + 1;
-      turned.pad_high = input->dim(a.output_spatial[i]) - apart - turned.pad_low + Span(w) - 1;
-      window.push_back(turned);
-    }
-    a.window = builder_.module().arena().Copy(std::span<const WindowDim>(window));
-    return Convolve(gradient, kernel, a);
+    Instruction* kernel = call_.operand(1);
+    const int64_t out = forward_.kernel_output_feature, groups = forward_.feature_group_count;
+    if (IsSpread() || kernel->shape()->dim(out) % groups != 0) return nullptr;
+    // The kernel with its features' roles swapped: [groups * out, in] becomes [out, groups * in].
+    kernel = builder_.MoveGroups(kernel, out, forward_.kernel_input_feature, groups);
+    return Convolve(gradient, kernel,
+                    InputGradient(builder_.module().arena(), forward_, input, gradient->shape()));
   }
 
-  // The kernel with its features' roles swapped: [groups * out, in] becomes [out, groups * in].
-  Instruction* GroupsSwapped(Instruction* kernel, ConvolutionAttributes& a) const {
-    const int64_t out = forward_.kernel_output_feature, in = forward_.kernel_input_feature;
-    const int64_t groups = forward_.feature_group_count;
-    a.kernel_input_feature = out;
-    a.kernel_output_feature = in;
-    if (kernel->shape()->dim(out) % groups != 0) return nullptr;
-    return builder_.MoveGroups(kernel, out, in, groups);
-  }
-
-  // The input, features for a batch, under a window of the output's gradient.
-  Instruction* KernelGradient(const Shape* kernel) const {
+  Instruction* KernelGradientOf(const Shape* kernel) const {
+    if (IsSpread()) return nullptr;
+    Instruction* input = call_.operand(0);
     Instruction* gradient = call_.operand(1);
-    ConvolutionAttributes a = forward_;
-    a.input_batch = forward_.input_feature;
-    a.input_feature = forward_.input_batch;
-    a.kernel_input_feature = forward_.output_batch;
-    a.kernel_output_feature = forward_.output_feature;
-    a.kernel_spatial = forward_.output_spatial;
-    a.output_batch = forward_.kernel_input_feature;
-    a.output_feature = forward_.kernel_output_feature;
-    a.output_spatial = forward_.kernel_spatial;
-    a.batch_group_count = forward_.feature_group_count;
-    a.feature_group_count = 1;
-    std::vector<WindowDim> window;
-    std::vector<int64_t> reversed;
-    for (size_t i = 0; i < forward_.window.size(); ++i) {
-      const WindowDim& w = forward_.window[i];
-      if (w.base_dilation != 1) return nullptr;
-      WindowDim slid = {.size = gradient->shape()->dim(a.kernel_spatial[i])};
-      slid.stride = w.window_dilation;
-      slid.window_dilation = w.stride;
-      slid.pad_low = w.pad_low;
-      // As many places as the kernel has, and no more.
-      slid.pad_high = (kernel->dim(a.output_spatial[i]) - 1) * slid.stride + Span(slid) -
-                      call_.operand(0)->shape()->dim(a.input_spatial[i]) - slid.pad_low;
-      if (w.reversal) reversed.push_back(a.output_spatial[i]);
-      window.push_back(slid);
-    }
-    a.window = builder_.module().arena().Copy(std::span<const WindowDim>(window));
-    Instruction* value = Convolve(call_.operand(0), gradient, a);
+    Instruction* value = Convolve(input, gradient,
+                                  KernelGradient(builder_.module().arena(), forward_,
+                                                 input->shape(), kernel, gradient->shape()));
+    const std::vector<int64_t> reversed = ReversedKernelDims(forward_);
     if (value == nullptr || reversed.empty()) return value;
     return builder_.Add(Opcode::kReverse, std::vector{value},
                         DimensionsAttributes{builder_.Copy(reversed)});
+  }
+
+  // Has the input gaps, which cuDNN's convolutions have not?
+  bool IsSpread() const {
+    return forward_.batch_group_count != 1 ||
+           std::ranges::any_of(forward_.window,
+                               [](const WindowDim& w) { return w.base_dilation != 1; });
   }
 
   // activation(x + side_input_scale * side + bias); null if the operands do not fit.
