@@ -16,11 +16,11 @@
 #include "core/analysis/device_grid.h"
 #include "core/partition/partitioner.h"
 #include "core/propagation/propagation.h"
-#include "core/transforms/collective_combiner.h"
+#include "core/transforms/collectives/collective_combiner.h"
 #include "core/transforms/constant_splitter.h"
 #include "core/transforms/expand/host_transfer_expander.h"
 #include "core/transforms/weight_update_sharding.h"
-#include "core/transforms/windowed_einsum.h"
+#include "core/transforms/collectives/windowed_einsum.h"
 #include "ir/module.h"
 
 namespace gshard {

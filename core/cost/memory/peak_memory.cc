@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "core/cost/memory/module_memory.h"
-#include "core/transforms/collective_combiner.h"
+#include "core/transforms/collectives/collective_combiner.h"
 #include "core/transforms/inline_calls.h"
 #include "ir/dims.h"
 #include "ir/traversal.h"

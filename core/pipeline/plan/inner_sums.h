@@ -6,7 +6,7 @@
 
 namespace gshard::pipeline {
 
-// Moves all-reduces that add up out of loops (core/transforms/while_loop_all_reduce_code_motion.h)
+// Moves all-reduces that add up out of loops (core/transforms/collectives/while_loop_all_reduce_code_motion.h)
 // and out of branches, where every branch of a conditional ends in what is linear in some, or in
 // zeros:
 //

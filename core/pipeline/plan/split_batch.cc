@@ -19,7 +19,7 @@
 #include "core/pipeline/rows/mixing_hints.h"
 #include "core/propagation/canonicalizer.h"
 #include "core/spmd/per_device_module.h"
-#include "core/transforms/collective_groups.h"
+#include "core/transforms/collectives/collective_groups.h"
 #include "core/transforms/cse.h"
 #include "core/transforms/forward_tuple_elements.h"
 #include "core/transforms/rewriter.h"

@@ -1,9 +1,9 @@
-#include "core/transforms/windowed_einsum.h"
+#include "core/transforms/collectives/windowed_einsum.h"
 
 #include <algorithm>
 #include <functional>
 
-#include "core/transforms/collective_groups.h"
+#include "core/transforms/collectives/collective_groups.h"
 #include "core/transforms/device_scalar.h"
 #include "core/transforms/rewriter.h"
 #include "ir/dims.h"

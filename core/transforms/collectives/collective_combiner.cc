@@ -1,10 +1,10 @@
-#include "core/transforms/collective_combiner.h"
+#include "core/transforms/collectives/collective_combiner.h"
 
 #include <algorithm>
 #include <map>
 
 #include "core/analysis/partitioned.h"
-#include "core/transforms/collective_groups.h"
+#include "core/transforms/collectives/collective_groups.h"
 #include "ir/attribute_names.h"
 #include "ir/metadata.h"
 #include "ir/traversal.h"

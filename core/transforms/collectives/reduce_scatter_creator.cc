@@ -1,8 +1,8 @@
-#include "core/transforms/reduce_scatter_creator.h"
+#include "core/transforms/collectives/reduce_scatter_creator.h"
 
 #include <algorithm>
 
-#include "core/transforms/collective_groups.h"
+#include "core/transforms/collectives/collective_groups.h"
 #include "core/transforms/rewriter.h"
 
 namespace gshard {

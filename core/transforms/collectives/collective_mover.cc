@@ -1,9 +1,9 @@
-#include "core/transforms/collective_mover.h"
+#include "core/transforms/collectives/collective_mover.h"
 
 #include <algorithm>
 
 #include "core/transforms/algebraic_simplifier.h"
-#include "core/transforms/collective_groups.h"
+#include "core/transforms/collectives/collective_groups.h"
 #include "core/transforms/rewriter.h"
 #include "ir/dims.h"
 

@@ -1,9 +1,9 @@
-#include "core/transforms/while_loop_invariant_code_motion.h"
+#include "core/transforms/collectives/while_loop_invariant_code_motion.h"
 
 #include <algorithm>
 #include <unordered_set>
 
-#include "core/transforms/collective_groups.h"
+#include "core/transforms/collectives/collective_groups.h"
 #include "core/transforms/loop_parts.h"
 #include "core/transforms/rewriter.h"
 #include "ir/op_traits.h"

@@ -1,6 +1,6 @@
-#include "core/transforms/all_reduce_folder.h"
+#include "core/transforms/collectives/all_reduce_folder.h"
 
-#include "core/transforms/collective_groups.h"
+#include "core/transforms/collectives/collective_groups.h"
 #include "core/transforms/rewriter.h"
 
 namespace gshard {

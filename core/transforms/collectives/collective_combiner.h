@@ -1,6 +1,6 @@
 // Many small collectives become few large ones: fewer latencies.
-#ifndef GSHARD_CORE_TRANSFORMS_COLLECTIVE_COMBINER_H_
-#define GSHARD_CORE_TRANSFORMS_COLLECTIVE_COMBINER_H_
+#ifndef GSHARD_CORE_TRANSFORMS_COLLECTIVES_COLLECTIVE_COMBINER_H_
+#define GSHARD_CORE_TRANSFORMS_COLLECTIVES_COLLECTIVE_COMBINER_H_
 
 #include "ir/module.h"
 
@@ -21,4 +21,4 @@ bool CombineCollectives(Module& module, Opcode opcode, const CombineOptions& opt
 
 }  // namespace gshard
 
-#endif  // GSHARD_CORE_TRANSFORMS_COLLECTIVE_COMBINER_H_
+#endif  // GSHARD_CORE_TRANSFORMS_COLLECTIVES_COLLECTIVE_COMBINER_H_

@@ -1,219 +1,27 @@
-#include "core/transforms/while_loop_all_reduce_code_motion.h"
+#include "core/transforms/collectives/loop_accumulations.h"
 
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
 #include <span>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
-#include <vector>
 
 #include "core/analysis/combiner.h"
-#include "core/analysis/device_function.h"
-#include "core/transforms/algebraic_simplifier.h"
-#include "core/transforms/collective_groups.h"
-#include "core/transforms/loop_parts.h"
-#include "core/transforms/rewriter.h"
+#include "core/transforms/collectives/collective_groups.h"
+#include "core/transforms/collectives/values_alike_in_groups.h"
 #include "ir/attribute_equality.h"
 #include "ir/constant_fill.h"
-#include "ir/traversal.h"
 
 namespace gshard {
 namespace {
-
-// A collective that leaves the loop: in its place each device takes `part`.
-struct LoopSum {
-  Instruction* collective = nullptr;
-  Instruction* repeated = nullptr;  // whose communication is done behind the loop instead
-  Instruction* part() const {
-    // Of a shared all-reduce the whole of what is summed.
-    Instruction* operand = repeated->operand(0);
-    return collective == repeated ? operand : operand->operand(0);
-  }
-};
-
-struct Accumulation {
-  int64_t element = 0;        // of the state
-  std::vector<LoopSum> sums;  // all alike but for what they sum
-  // Without the sums the element stays as it is, so that what it is on entry can be added at the
-  // end; else it must be 0 on entry.
-  bool keeps_places = true;
-  // Of a collective whose result has another shape than its operand: the values of the loop's body
-  // that become parts, with the dims that they get; and where the parts lie in what is carried.
-  std::unordered_map<const Instruction*, std::vector<int64_t>> reshaped;
-  int64_t dimension = -1;
-  std::vector<int64_t> part_dims;  // of what is carried
-  // Values of the body, and of loops in it, that were sums over devices and become parts of them.
-  std::vector<Instruction*> parts;
-  bool changes_shape() const { return dimension >= 0; }
-};
 
 // Operations in a row that are looked through.
 constexpr int kMaxDepth = 1000;
 
 // A value, or with an index an element of the tuple that an instruction makes.
 using Place = std::pair<Instruction*, std::optional<int64_t>>;
-
-// Who reads what, and who calls whom, in a loop's body and in the branches in it.
-class BodyGraph {
- public:
-  struct Use {
-    Instruction* user;
-    int64_t operand;
-  };
-
-  explicit BodyGraph(const Computation& body) {
-    std::vector<const Computation*> todo = {&body};
-    while (!todo.empty()) {
-      const Computation& computation = *todo.back();
-      todo.pop_back();
-      for (Instruction* x : computation.instructions()) {
-        AddUses(x);
-        if (x->opcode() != Opcode::kConditional) continue;
-        for (const Computation* branch : x->called()) {
-          std::vector<Instruction*>& callers = callers_[branch];
-          callers.push_back(x);
-          if (callers.size() == 1) todo.push_back(branch);
-        }
-      }
-    }
-  }
-
-  // Without the get-tuple-elements of `x`, which are ElementsOf.
-  std::span<const Use> UsesOf(const Instruction* x) const { return Of<Use>(uses_, x); }
-  std::span<Instruction* const> ElementsOf(const Instruction* x, int64_t i) const {
-    return Of<Instruction*>(elements_, std::pair(x, i));
-  }
-  // The conditionals in the body that call it, once a call.
-  std::span<Instruction* const> CallersOf(const Computation* branch) const {
-    return Of<Instruction*>(callers_, branch);
-  }
-  bool HasOneUse(const Instruction* x) const {
-    return UsesOf(x).size() == 1 && x->parent()->root() != x;
-  }
-
- private:
-  template <typename T>
-  static std::span<const T> Of(const auto& lists, const auto& key) {
-    const auto found = lists.find(key);
-    return found == lists.end() ? std::span<const T>() : std::span<const T>(found->second);
-  }
-
-  void AddUses(Instruction* x) {
-    if (x->opcode() == Opcode::kGetTupleElement) {
-      elements_[{x->operand(0), x->attributes<GetTupleElementAttributes>().index}].push_back(x);
-      return;
-    }
-    for (int64_t i = 0; i < x->operand_count(); ++i) uses_[x->operand(i)].push_back({x, i});
-  }
-
-  std::unordered_map<const Instruction*, std::vector<Use>> uses_;
-  std::map<std::pair<const Instruction*, int64_t>, std::vector<Instruction*>> elements_;
-  std::unordered_map<const Computation*, std::vector<Instruction*>> callers_;
-};
-
-// Does f have the same value on devices that differ along `axes` only?
-bool IsAlikeAlong(const DeviceFunction& f, AxisSpan axes) {
-  return std::ranges::all_of(f.sub_axes, [&](const DeviceSubAxis& sub_axis) {
-    return std::ranges::all_of(axes, [&](const DeviceAxis& axis) {
-      return sub_axis.stride >= axis.stride * axis.size ||
-             axis.stride >= sub_axis.stride * sub_axis.size;
-    });
-  });
-}
-
-// Values of a loop's body that are the same on all devices of each group of a collective.
-class AlikeValues {
- public:
-  // `outer`: of the loop in whose body this one is; null: none. Read here only.
-  AlikeValues(const LoopParts& parts, const BodyGraph& graph, DeviceFunctions* devices,
-              const Instruction* collective, AlikeValues* outer)
-      : parts_(parts), graph_(graph), devices_(devices) {
-    if (devices != nullptr) axes_ = GroupAxes(collective, devices->device_count());
-    FindElements(outer);
-  }
-
-  bool Is(const Instruction* x) {
-    const auto known = known_.find(x);
-    if (known != known_.end()) return known->second;
-    if (depth_ == kMaxDepth) return false;
-    ++depth_;
-    const bool is_alike = Find(x);
-    --depth_;
-    return known_[x] = is_alike;
-  }
-
- private:
-  // Elements of the state are alike that are so on entry and, if they all are, after a turn.
-  void FindElements(AlikeValues* outer) {
-    const Instruction* init = parts_.loop->operand(0);
-    elements_.assign(static_cast<size_t>(parts_.size()), false);
-    if (init->opcode() != Opcode::kTuple) return;
-    for (size_t i = 0; i < elements_.size(); ++i) {
-      const Instruction* x = init->operand(static_cast<int64_t>(i));
-      elements_[i] = outer != nullptr ? outer->Is(x) : Is(x);
-    }
-    for (bool changed = true; changed;) {
-      changed = false;
-      known_.clear();
-      for (size_t i = 0; i < elements_.size(); ++i) {
-        if (!elements_[i] || Is(parts_.Next(static_cast<int64_t>(i)))) continue;
-        elements_[i] = false, changed = true;
-      }
-    }
-  }
-
-  bool Find(const Instruction* x) {
-    if (devices_ != nullptr && axes_ && x->shape()->IsArray() && x->shape()->element_count() == 1 &&
-        IsInteger(x->shape()->dtype())) {
-      if (const auto f = devices_->Of(x); f && IsAlikeAlong(*f, *axes_)) return true;
-    }
-    switch (x->opcode()) {
-      case Opcode::kConstant:
-      case Opcode::kIota:
-        return true;
-      case Opcode::kBroadcast:
-      case Opcode::kReshape:
-      case Opcode::kTranspose:
-      case Opcode::kCopy:
-      case Opcode::kSlice:
-      case Opcode::kDynamicSlice:
-      case Opcode::kConcatenate:
-        break;
-      case Opcode::kGetTupleElement:
-        return IsElement(x->operand(0), x->attributes<GetTupleElementAttributes>().index);
-      default:  // alike if computed element by element of what is alike
-        if (!IsElementwise(x->opcode())) return false;
-    }
-    return std::ranges::all_of(x->operands(), [&](const Instruction* from) { return Is(from); });
-  }
-
-  bool IsElement(const Instruction* tuple, int64_t i) {
-    if (tuple == parts_.body_state) return elements_[static_cast<size_t>(i)];
-    if (tuple->opcode() == Opcode::kTuple) return Is(tuple->operand(i));
-    if (tuple->opcode() != Opcode::kParameter) return false;
-    const Computation* branch = tuple->parent();
-    const std::span<Instruction* const> callers = graph_.CallersOf(branch);
-    return !callers.empty() && std::ranges::all_of(callers, [&](const Instruction* conditional) {
-      for (int64_t k = 1; k < conditional->operand_count(); ++k) {
-        if (conditional->called(k - 1) == branch && !IsElement(conditional->operand(k), i)) {
-          return false;
-        }
-      }
-      return true;
-    });
-  }
-
-  const LoopParts& parts_;
-  const BodyGraph& graph_;
-  DeviceFunctions* devices_;
-  std::optional<AxisList> axes_;  // of the groups
-  int depth_ = 0;
-  std::vector<bool> elements_;
-  std::unordered_map<const Instruction*, bool> known_;
-};
 
 // Rounding apart, a sum of converted values is the converted sum: where nothing is lost.
 bool Widens(const Instruction* convert) {
@@ -484,15 +292,15 @@ class AccumulationSearch {
     return true;
   }
 
-  AlikeValues AlikeFor(const Instruction* collective) const {
+  ValuesAlikeInGroups AlikeFor(const Instruction* collective) const {
     if (around_ == nullptr) return {parts_, graph_, devices_, collective, nullptr};
-    AlikeValues outer = around_->AlikeFor(collective);
+    ValuesAlikeInGroups outer = around_->AlikeFor(collective);
     return {parts_, graph_, devices_, collective, &outer};
   }
 
   bool AreAlike() {
     if (must_be_alike_.empty()) return true;
-    AlikeValues alike = AlikeFor(found_.sums[0].repeated);
+    ValuesAlikeInGroups alike = AlikeFor(found_.sums[0].repeated);
     return std::ranges::all_of(must_be_alike_, [&](const Instruction* x) { return alike.Is(x); });
   }
 
@@ -615,8 +423,8 @@ class AccumulationSearch {
   std::unordered_map<const Instruction*, Passage> passages_;
 };
 
-// `devices`: null where groups are not by device numbers alone. `may_branch`: all devices come to
-// the loop, so that groups which part in its branches meet again.
+}  // namespace
+
 std::vector<Accumulation> FindAccumulations(const LoopParts& parts, const CallSites& sites,
                                             DeviceFunctions* devices, bool may_branch) {
   const BodyGraph graph(*parts.body);
@@ -627,163 +435,6 @@ std::vector<Accumulation> FindAccumulations(const LoopParts& parts, const CallSi
     if (accumulation) found.push_back(*std::move(accumulation));
   }
   return found;
-}
-
-class LoopShortener {
- public:
-  LoopShortener(Module& module, PartNames names)
-      : module_(module), names_(names), sites_(module), devices_(module.DeviceCount()) {}
-
-  bool changed() const { return changed_; }
-
-  Instruction* Visit(Instruction* x, Rewriter& rewriter) {
-    if (x->opcode() == Opcode::kWhile) Shorten(x, rewriter.builder());
-    if (x->opcode() != Opcode::kGetTupleElement) return x;
-    auto moved = moved_.find({x->operand(0), x->attributes<GetTupleElementAttributes>().index});
-    if (moved == moved_.end()) return x;
-    // What each iteration used to do, once.
-    Builder& builder = rewriter.builder();
-    Instruction* mine = builder.Add(
-        Opcode::kGetTupleElement, x->operands(), GetTupleElementAttributes{moved->first.second},
-        x->operand(0)->shape()->elements()[static_cast<size_t>(moved->first.second)]);
-    const auto& [collective, first, dimension] = moved->second;
-    Instruction* sum = dimension < 0 ? SameCollectiveOn(builder, collective, mine)
-                                     : SameCollectiveAlong(builder, collective, mine, dimension,
-                                                           x->shape()->dims());
-    return IsFilledWith(first, 0.0) ? sum : builder.Add(first, sum);
-  }
-
- private:
-  struct Moved {
-    const Instruction* collective;
-    Instruction* init;
-    int64_t dimension = -1;  // of the collective, where it is another
-  };
-
-  void Shorten(Instruction* loop, Builder& builder) {
-    std::optional<LoopParts> parts = PartsOf(loop, sites_);
-    if (!parts || !UsedByElement(loop)) return;
-    // Of a loop that itself is in a branch, not all of a group may come by.
-    const bool may_branch = loop->parent() == module_.entry();
-    DeviceFunctions* devices = module_.header().replica_count > 1 ? nullptr : &devices_;
-    const std::vector<Accumulation> accumulations =
-        FindAccumulations(*parts, sites_, devices, may_branch);
-    if (accumulations.empty()) return;
-    std::vector<Instruction*> inits;
-    for (int64_t i = 0; i < parts->size(); ++i) inits.push_back(parts->Init(builder, i));
-    std::unordered_map<const Instruction*, const LoopSum*> sum_of;
-    std::unordered_map<const Instruction*, std::span<const int64_t>> reshaped;
-    std::vector<Computation*> summing;
-    std::vector<Instruction*> parts_made;
-    for (const Accumulation& a : accumulations) {
-      Instruction*& init = inits[static_cast<size_t>(a.element)];
-      // What is there on entry is added at the end: where it was.
-      if (!a.keeps_places && !IsFilledWith(init, 0.0)) continue;
-      for (const LoopSum& sum : a.sums) {
-        sum_of[sum.collective] = &sum;
-        Computation* parent = sum.collective->parent();
-        if (std::ranges::find(summing, parent) == summing.end()) summing.push_back(parent);
-      }
-      moved_[{loop, a.element}] = {a.sums[0].repeated, init, a.dimension};
-      for (const auto& [x, dims] : a.reshaped) reshaped[x] = dims;
-      parts_made.insert(parts_made.end(), a.parts.begin(), a.parts.end());
-      init = builder.Zero(a.changes_shape()
-                              ? module_.context().Array(init->shape()->dtype(), a.part_dims)
-                              : init->shape());
-    }
-    if (sum_of.empty()) return;
-    if (names_ == PartNames::kNew) Rename(std::move(parts_made));
-    SetState(*parts, builder, inits);
-    for (Computation* computation : summing) {
-      Rewriter(module_).Run(computation, [&](Instruction* x, Rewriter& rewriter) {
-        if (const auto sum = sum_of.find(x); sum != sum_of.end()) return PartOf(x, *sum->second);
-        const auto dims = reshaped.find(x);
-        return dims == reshaped.end() ? x : Reshaped(x, dims->second, rewriter.builder());
-      });
-    }
-    changed_ = true;
-    if (reshaped.empty()) return;
-    Instruction* root = parts->body->root();
-    std::vector<const Shape*> shapes;
-    for (const Instruction* x : root->operands()) shapes.push_back(x->shape());
-    root->set_shape(module_.context().Tuple(shapes));
-  }
-
-  // Each once, in an order that does not depend on where they lie in memory.
-  void Rename(std::vector<Instruction*> parts) {
-    std::ranges::sort(parts, {}, &Instruction::id);
-    const auto repeated = std::ranges::unique(parts);
-    parts.erase(repeated.begin(), repeated.end());
-    for (Instruction* x : parts) x->set_name(module_.UniqueName(x->name()));
-  }
-
-  // What the device adds up itself. Operands are redirected already.
-  static Instruction* PartOf(Instruction* x, const LoopSum& sum) {
-    Instruction* part = x->operand(0);
-    if (sum.collective != sum.repeated) part = part->operand(0)->operand(0);
-    x->set_shape(part->shape()->bare());
-    return part;
-  }
-
-  // The same operation on parts, which has these dims.
-  Instruction* Reshaped(Instruction* x, std::span<const int64_t> dims, Builder& builder) {
-    const Shape* shape = module_.context().Array(x->shape()->dtype(), dims);
-    x->set_shape(shape);
-    if (x->opcode() == Opcode::kTranspose) return builder.CloneWith(x, x->operands(), shape);
-    if (x->opcode() == Opcode::kGetTupleElement) {
-      return builder.Add(Opcode::kGetTupleElement, x->operands(),
-                         x->attributes<GetTupleElementAttributes>(), shape);
-    }
-    std::vector<Instruction*> operands;
-    for (Instruction* from : x->operands()) {
-      const bool is_number = !SameDims(from->shape(), shape);
-      operands.push_back(is_number ? builder.BroadcastScalar(NumberOf(from, builder), dims) : from);
-    }
-    return builder.CloneWith(x, operands, shape);
-  }
-  static Instruction* NumberOf(Instruction* filled, Builder& builder) {
-    if (filled->opcode() == Opcode::kBroadcast) return filled->operand(0);
-    return builder.Scalar(filled->shape()->dtype(), 0);  // what is filled with zeros
-  }
-
-  static bool UsedByElement(const Instruction* loop) {
-    const Computation& computation = *loop->parent();
-    if (computation.root() == loop) return false;
-    for (const Instruction* x : computation.instructions()) {
-      if (x->opcode() == Opcode::kGetTupleElement) continue;
-      for (const Instruction* operand : x->operands()) {
-        if (operand == loop) return false;
-      }
-    }
-    return true;
-  }
-
-  Module& module_;
-  PartNames names_;
-  CallSites sites_;
-  DeviceFunctions devices_;
-  bool changed_ = false;
-  std::map<std::pair<const Instruction*, int64_t>, Moved> moved_;
-};
-
-}  // namespace
-
-bool MoveAllReducesOutOfLoops(Module& module, PartNames names) {
-  const bool has_loops = std::ranges::any_of(module.computations(), [](const Computation* of) {
-    return std::ranges::any_of(of->instructions(),
-                               [](const Instruction* x) { return x->opcode() == Opcode::kWhile; });
-  });
-  if (!has_loops) return RemoveDeadCode(module);
-  // An all-gather of all-reduces leaves first, then these.
-  constexpr int kMaxInARow = 3;
-  bool any = false;
-  for (int i = 0; i < kMaxInARow; ++i) {
-    LoopShortener sweep(module, names);
-    any |= RewriteModule(
-        module, [&](Instruction* x, Rewriter& rewriter) { return sweep.Visit(x, rewriter); });
-    if (!sweep.changed()) break;
-  }
-  return any;
 }
 
 }  // namespace gshard

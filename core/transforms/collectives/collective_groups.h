@@ -1,8 +1,8 @@
 // What collective passes ask about a collective: is it of the plain kind they know, whom does it
 // join, with what does it combine. Groups are lists of mesh sub-axes, so nothing depends on the
 // number of devices.
-#ifndef GSHARD_CORE_TRANSFORMS_COLLECTIVE_GROUPS_H_
-#define GSHARD_CORE_TRANSFORMS_COLLECTIVE_GROUPS_H_
+#ifndef GSHARD_CORE_TRANSFORMS_COLLECTIVES_COLLECTIVE_GROUPS_H_
+#define GSHARD_CORE_TRANSFORMS_COLLECTIVES_COLLECTIVE_GROUPS_H_
 
 #include <optional>
 #include <vector>
@@ -55,4 +55,4 @@ void KeepCause(Instruction* made, const Instruction* original);
 
 }  // namespace gshard
 
-#endif  // GSHARD_CORE_TRANSFORMS_COLLECTIVE_GROUPS_H_
+#endif  // GSHARD_CORE_TRANSFORMS_COLLECTIVES_COLLECTIVE_GROUPS_H_

@@ -1,6 +1,6 @@
 // Two reductions in a row become one, or the smaller one first.
-#ifndef GSHARD_CORE_TRANSFORMS_ALL_REDUCE_FOLDER_H_
-#define GSHARD_CORE_TRANSFORMS_ALL_REDUCE_FOLDER_H_
+#ifndef GSHARD_CORE_TRANSFORMS_COLLECTIVES_ALL_REDUCE_FOLDER_H_
+#define GSHARD_CORE_TRANSFORMS_COLLECTIVES_ALL_REDUCE_FOLDER_H_
 
 #include "ir/module.h"
 
@@ -13,4 +13,4 @@ bool FoldAllReduces(Module& module);
 
 }  // namespace gshard
 
-#endif  // GSHARD_CORE_TRANSFORMS_ALL_REDUCE_FOLDER_H_
+#endif  // GSHARD_CORE_TRANSFORMS_COLLECTIVES_ALL_REDUCE_FOLDER_H_

@@ -1,9 +1,8 @@
-#include "core/transforms/collective_permute_folder.h"
+#include "core/transforms/collectives/collective_permute_folder.h"
 
 #include <unordered_map>
 
-#include "core/transforms/algebraic_simplifier.h"
-#include "core/transforms/collective_groups.h"
+#include "core/transforms/collectives/collective_groups.h"
 #include "core/transforms/rewriter.h"
 #include "ir/constant_fill.h"
 

@@ -1,6 +1,6 @@
 // Collectives trade places with cheap operations so that they move less.
-#ifndef GSHARD_CORE_TRANSFORMS_COLLECTIVE_MOVER_H_
-#define GSHARD_CORE_TRANSFORMS_COLLECTIVE_MOVER_H_
+#ifndef GSHARD_CORE_TRANSFORMS_COLLECTIVES_COLLECTIVE_MOVER_H_
+#define GSHARD_CORE_TRANSFORMS_COLLECTIVES_COLLECTIVE_MOVER_H_
 
 #include "ir/module.h"
 
@@ -16,4 +16,4 @@ bool MoveCollectives(Module& module);
 
 }  // namespace gshard
 
-#endif  // GSHARD_CORE_TRANSFORMS_COLLECTIVE_MOVER_H_
+#endif  // GSHARD_CORE_TRANSFORMS_COLLECTIVES_COLLECTIVE_MOVER_H_

@@ -1,8 +1,8 @@
 // Looped einsums: the transfers of a large all-gather or reduce-scatter overlap with the dot that
 // needs or makes the value (Wang et al., "Overlap Communication with Dependent Computation via
 // Decomposition"; GSPMD paper, section 3.4 on looped collective einsums).
-#ifndef GSHARD_CORE_TRANSFORMS_WINDOWED_EINSUM_H_
-#define GSHARD_CORE_TRANSFORMS_WINDOWED_EINSUM_H_
+#ifndef GSHARD_CORE_TRANSFORMS_COLLECTIVES_WINDOWED_EINSUM_H_
+#define GSHARD_CORE_TRANSFORMS_COLLECTIVES_WINDOWED_EINSUM_H_
 
 #include <cstdint>
 
@@ -31,4 +31,4 @@ bool MakeWindowedEinsums(Module& module, const WindowedEinsumOptions& options);
 
 }  // namespace gshard
 
-#endif  // GSHARD_CORE_TRANSFORMS_WINDOWED_EINSUM_H_
+#endif  // GSHARD_CORE_TRANSFORMS_COLLECTIVES_WINDOWED_EINSUM_H_

@@ -1,4 +1,4 @@
-#include "core/transforms/collective_groups.h"
+#include "core/transforms/collectives/collective_groups.h"
 
 #include <algorithm>
 

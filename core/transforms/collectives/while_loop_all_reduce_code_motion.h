@@ -1,6 +1,6 @@
 // A sum of all-reduces over the iterations of a loop is reduced once, after the loop.
-#ifndef GSHARD_CORE_TRANSFORMS_WHILE_LOOP_ALL_REDUCE_CODE_MOTION_H_
-#define GSHARD_CORE_TRANSFORMS_WHILE_LOOP_ALL_REDUCE_CODE_MOTION_H_
+#ifndef GSHARD_CORE_TRANSFORMS_COLLECTIVES_WHILE_LOOP_ALL_REDUCE_CODE_MOTION_H_
+#define GSHARD_CORE_TRANSFORMS_COLLECTIVES_WHILE_LOOP_ALL_REDUCE_CODE_MOTION_H_
 
 #include <cstdint>
 
@@ -9,10 +9,10 @@
 namespace gshard {
 
 // Gradient accumulation is `total += all-reduce(g)`, turn by turn. As an all-reduce is linear, each
-// device may add up its own g instead, its part, from zero, and the whole is reduced once behind the
-// loop and added to the initial value: what is sent no longer grows with the number of turns. Sums
-// are added in another order. That holds for every linear way from one turn's total to the next, if
-// all devices of a group take the same one:
+// device may add up its own g instead, its part, from zero, and the whole is reduced once behind
+// the loop and added to the initial value: what is sent no longer grows with the number of turns.
+// Sums are added in another order. That holds for every linear way from one turn's total to the
+// next, if all devices of a group take the same one:
 //
 //   total - all-reduce(g)          0.9 * total + all-reduce(g)         total + all-reduce(g) / 8
 //   total + f32(all-reduce(bf16))  rows of `total` updated by all-reduces
@@ -32,4 +32,4 @@ bool MoveAllReducesOutOfLoops(Module& module, PartNames names = PartNames::kOwn)
 
 }  // namespace gshard
 
-#endif  // GSHARD_CORE_TRANSFORMS_WHILE_LOOP_ALL_REDUCE_CODE_MOTION_H_
+#endif  // GSHARD_CORE_TRANSFORMS_COLLECTIVES_WHILE_LOOP_ALL_REDUCE_CODE_MOTION_H_

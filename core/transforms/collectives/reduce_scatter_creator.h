@@ -1,6 +1,6 @@
 // An all-reduce of which every device keeps its own part is a reduce-scatter.
-#ifndef GSHARD_CORE_TRANSFORMS_REDUCE_SCATTER_CREATOR_H_
-#define GSHARD_CORE_TRANSFORMS_REDUCE_SCATTER_CREATOR_H_
+#ifndef GSHARD_CORE_TRANSFORMS_COLLECTIVES_REDUCE_SCATTER_CREATOR_H_
+#define GSHARD_CORE_TRANSFORMS_COLLECTIVES_REDUCE_SCATTER_CREATOR_H_
 
 #include "ir/module.h"
 
@@ -15,4 +15,4 @@ bool CreateReduceScatters(Module& module);
 
 }  // namespace gshard
 
-#endif  // GSHARD_CORE_TRANSFORMS_REDUCE_SCATTER_CREATOR_H_
+#endif  // GSHARD_CORE_TRANSFORMS_COLLECTIVES_REDUCE_SCATTER_CREATOR_H_
