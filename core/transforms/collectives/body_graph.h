@@ -16,6 +16,8 @@ namespace gshard {
 // Who reads what, and who calls whom, in a loop's body and in the branches in it.
 class BodyGraph {
  public:
+  // Operations in a row that are looked through.
+  static constexpr int kMaxDepth = 1000;
   struct Use {
     Instruction* user;
     int64_t operand;

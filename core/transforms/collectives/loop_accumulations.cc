@@ -17,9 +17,6 @@
 namespace gshard {
 namespace {
 
-// Operations in a row that are looked through.
-constexpr int kMaxDepth = 1000;
-
 // A value, or with an index an element of the tuple that an instruction makes.
 using Place = std::pair<Instruction*, std::optional<int64_t>>;
 
@@ -189,7 +186,7 @@ class AccumulationSearch {
   bool IsPart(Instruction* x) {
     if (IsReached(x)) return ++reached_again_, true;
     if (IsFilledWith(x, 0.0)) return true;
-    if (!graph_.HasOneUse(x) || depth_ == kMaxDepth) return false;
+    if (!graph_.HasOneUse(x) || depth_ == BodyGraph::kMaxDepth) return false;
     ++depth_;
     const bool is_part = FindPart(x);
     --depth_;

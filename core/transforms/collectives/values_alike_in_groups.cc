@@ -9,9 +9,6 @@
 namespace gshard {
 namespace {
 
-// Operations in a row that are looked through.
-constexpr int kMaxDepth = 1000;
-
 // Does f have the same value on devices that differ along `axes` only?
 bool IsAlikeAlong(const DeviceFunction& f, AxisSpan axes) {
   return std::ranges::all_of(f.sub_axes, [&](const DeviceSubAxis& sub_axis) {
@@ -35,7 +32,7 @@ ValuesAlikeInGroups::ValuesAlikeInGroups(const LoopParts& parts, const BodyGraph
 bool ValuesAlikeInGroups::Is(const Instruction* x) {
   const auto known = known_.find(x);
   if (known != known_.end()) return known->second;
-  if (depth_ == kMaxDepth) return false;
+  if (depth_ == BodyGraph::kMaxDepth) return false;
   ++depth_;
   const bool is_alike = Find(x);
   --depth_;
