@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cpu/plan/wire_plan.h"
+#include "backends/cpu/plan/ranks/wire_plan.h"
 #include "backends/cpu/run/workers.h"
 #include "backends/mpi/ranks.h"
 

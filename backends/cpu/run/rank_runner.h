@@ -12,8 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/cpu/plan/owned_classes.h"
-#include "backends/cpu/plan/wire_plan.h"
+#include "backends/cpu/plan/ranks/fused_accumulator_plan.h"
+#include "backends/cpu/plan/ranks/owned_classes.h"
+#include "backends/cpu/plan/ranks/wire_plan.h"
 #include "backends/cpu/run/active_set.h"
 #include "backends/cpu/run/rank_reduction.h"
 #include "backends/cpu/run/workers.h"

@@ -1,4 +1,4 @@
-#include "backends/cpu/plan/owned_classes.h"
+#include "backends/cpu/plan/ranks/owned_classes.h"
 
 #include <algorithm>
 

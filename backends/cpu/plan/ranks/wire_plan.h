@@ -9,38 +9,19 @@
 // of a block (the rest of it goes on with the next rank's members), and the tree over the blocks
 // runs where most of a node is. A group is cut into ranges with a root each, so that no rank sends
 // more than the others (recursive halving: Thakur, Rabenseifner, Gropp 2005).
-#ifndef GSHARD_BACKENDS_CPU_PLAN_WIRE_PLAN_H_
-#define GSHARD_BACKENDS_CPU_PLAN_WIRE_PLAN_H_
+#ifndef GSHARD_BACKENDS_CPU_PLAN_RANKS_WIRE_PLAN_H_
+#define GSHARD_BACKENDS_CPU_PLAN_RANKS_WIRE_PLAN_H_
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <span>
 #include <vector>
 
 #include "backends/cpu/mesh/rank_cut.h"
 #include "backends/cpu/plan/plan.h"
+#include "backends/cpu/plan/ranks/rank_holders.h"
 
 namespace gshard::cpu {
-
-// Which ranks have an instance of a class, by its active devices. Not thread-safe.
-class RankHolders {
- public:
-  // `active` per device (empty: all) must outlive this.
-  RankHolders(const RankCut& cut, std::span<const uint8_t> active) : cut_(cut), active_(active) {}
-  const RankCut& cut() const { return cut_; }
-  bool IsActive(uint32_t device) const { return active_.empty() || active_[device] != 0; }
-  bool Holds(const DeviceClasses* classes, uint32_t c, int rank) {
-    return HoldersOf(classes)[c * static_cast<size_t>(cut_.size) + static_cast<size_t>(rank)] != 0;
-  }
-  // The same of all classes and ranks: [class][rank].
-  std::span<const uint8_t> HoldersOf(const DeviceClasses* classes);
-
- private:
-  RankCut cut_;
-  std::span<const uint8_t> active_;
-  std::map<const DeviceClasses*, std::vector<uint8_t>> holds_;  // [class][rank]
-};
 
 // Bytes of the arena: `rows` of `row_bytes`, `stride` apart. The offset is this rank's, of a sender
 // as of a receiver.
@@ -148,22 +129,6 @@ class SequenceResults {
 WirePlan MakeRaggedRows(const Plan& plan, const CollectiveStep& step, RankHolders& holders,
                         const std::function<int64_t(int64_t, size_t, int64_t)>& read);
 
-// Runs of neighbouring classes of a sink's task that one rank folds, and when
-// (fused_accumulators.h): what a rank has begun goes on at the next, so tasks are cut into waves
-// that follow one another.
-struct FusedAccumulatorRun {
-  uint32_t task = 0, first = 0, last = 0;  // into ChainStep::order
-  int rank = 0, from = -1, to = -1;        // who began it, who goes on
-  uint32_t slot = 0;
-};
-struct FusedAccumulatorPlan {
-  std::vector<FusedAccumulatorRun> runs;  // by slot; private ones of this rank among them
-  uint32_t slots = 0;
-  std::vector<uint8_t> holds;  // [task][rank]: who has the finished accumulator
-  int64_t messages = 0, bytes = 0;
-};
-FusedAccumulatorPlan MakeFusedAccumulatorPlan(const ChainStep& step, RankHolders& holders);
-
 }  // namespace gshard::cpu
 
-#endif  // GSHARD_BACKENDS_CPU_PLAN_WIRE_PLAN_H_
+#endif  // GSHARD_BACKENDS_CPU_PLAN_RANKS_WIRE_PLAN_H_

@@ -8,14 +8,14 @@
 //                        takes / speed of the network + rounds * time of a message
 //
 // All ranks decide alike, from the plan and from speeds that are stated, not measured.
-#ifndef GSHARD_BACKENDS_CPU_PLAN_OWNED_CLASSES_H_
-#define GSHARD_BACKENDS_CPU_PLAN_OWNED_CLASSES_H_
+#ifndef GSHARD_BACKENDS_CPU_PLAN_RANKS_OWNED_CLASSES_H_
+#define GSHARD_BACKENDS_CPU_PLAN_RANKS_OWNED_CLASSES_H_
 
 #include <cstdint>
 #include <vector>
 
 #include "backends/cpu/plan/plan.h"
-#include "backends/cpu/plan/wire_plan.h"
+#include "backends/cpu/plan/ranks/wire_plan.h"
 
 namespace gshard::cpu {
 
@@ -29,4 +29,4 @@ OwnedClasses MakeOwnedClasses(const Plan& plan, const ChainStep& step, RankHolde
 
 }  // namespace gshard::cpu
 
-#endif  // GSHARD_BACKENDS_CPU_PLAN_OWNED_CLASSES_H_
+#endif  // GSHARD_BACKENDS_CPU_PLAN_RANKS_OWNED_CLASSES_H_
