@@ -86,7 +86,8 @@ class AutoSharding {
     search.limit_bytes = options_.limit_bytes;
     search.evaluations = EvaluationLimit(pricer_->module(), options_);
     search.zero = options_.zero;
-    search.enough_s = options_.within > 0 ? result_.one_device_s * (1 + options_.within) : 0;
+    search.within = options_.within;
+    search.perfect_s = result_.one_device_s;
     auto found = FindPlans(search);
     if (!found) return Fail(std::move(found.error()));
     result_.module = pricer_->module().name();

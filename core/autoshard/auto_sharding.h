@@ -87,7 +87,8 @@ struct AutoResult {
   // The same of the faster one of that step and of its best with values computed again, if these
   // are allowed.
   double perfect_s = 0;
-  double bound_s = 0;              // perfect_s; the time of the fastest plan told, if that is less
+  // perfect_s, or the least time of a plan told without its exposed communication, if that is less.
+  double bound_s = 0;
   double gap = 0;                  // time of the best plan / bound_s - 1
   std::string searched;            // in words
   std::vector<AutoPlan> plans;     // best first, then those that do not fit

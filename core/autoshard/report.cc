@@ -92,6 +92,18 @@ std::string KeptAnnotationsText(const AutoResult& result) {
       is_one ? "it" : "them");
 }
 
+namespace {
+
+std::string AgainstPerfectScaling(double step, double perfect) {
+  if (perfect <= 0) return "";
+  if (step >= perfect)
+    return fmt::format("; the plan is {:.1f} % above it", 100 * (step / perfect - 1));
+  return fmt::format("; the plan takes {:.1f} % less, as some kernels are faster than their share",
+                     100 * (1 - step / perfect));
+}
+
+}  // namespace
+
 std::string AutoSummary(const AutoResult& result) {
   const AutoPlan& best = result.plans.front();
   std::string text = fmt::format("{} on {} {}", result.module, result.devices, result.chip);
@@ -101,10 +113,9 @@ std::string AutoSummary(const AutoResult& result) {
   text += fmt::format(": {} a step, {} a device{}\n", HumanSeconds(best.step_time_s),
                       HumanBytes(static_cast<double>(best.peak_bytes)),
                       best.fits ? "" : ", which does NOT fit");
-  text += fmt::format(
-      "perfect scaling of one device's step: {}; the plan {}\n", HumanSeconds(result.perfect_s),
-      best.step_time_s < result.perfect_s ? "takes no longer"
-                                          : fmt::format("is {:.1f} % above it", 100 * result.gap));
+  text +=
+      fmt::format("perfect scaling of one device's step: {}{}\n", HumanSeconds(result.perfect_s),
+                  AgainstPerfectScaling(best.step_time_s, result.perfect_s));
   text += fmt::format(
       "{} plans priced{}: {}{}\n\n", result.evaluations,
       result.refused > 0 ? fmt::format(" ({} cannot be partitioned)", result.refused) : "",

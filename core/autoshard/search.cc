@@ -30,7 +30,7 @@ constexpr double kSmallerPeaks[] = {0.999, 0.75};
 // Plans of known styles, beside the best of them, that single changes are tried on.
 constexpr size_t kMoreStyles = 2;
 
-// Quick passes are for plans that take less than so many times what would end the search.
+// Quick passes are for plans that take less than so many times perfect scaling's time.
 constexpr double kNearEnd = 1.05;
 // Evaluations are scarce where they are not enough for so many passes that try every change.
 constexpr int64_t kPlentyOfPasses = 8;
@@ -156,8 +156,10 @@ class Search {
 
   // Is it so near the best time there can be that no more search is worth its time?
   bool SettlesIt(const PricedPlan& plan) const {
-    return plan.figures.step.step_time_s <= options_.enough_s && plan.figures.returns_state_alike &&
-           Fits(plan, options_.limit_bytes);
+    return options_.within > 0 &&
+           std::abs(plan.figures.step.step_time_s - options_.perfect_s) <=
+               options_.within * options_.perfect_s &&
+           plan.figures.returns_state_alike && Fits(plan, options_.limit_bytes);
   }
 
   // Prices plans, `left` new ones at most, and adds them to `all`; the best, if any could be
@@ -313,7 +315,8 @@ class Search {
   std::vector<Plan> HopefulMoves(const PricedPlan& current, size_t g, bool quick) const {
     std::vector<Plan> moves = MovesOfGroup(space_, current.plan, g);
     if (!quick) return moves;
-    const bool is_near = current.figures.step.step_time_s < kNearEnd * options_.enough_s;
+    const bool is_near =
+        options_.within > 0 && current.figures.step.step_time_s < kNearEnd * options_.perfect_s;
     const bool is_scarce = Left() < kPlentyOfPasses * move_count_;
     const bool fits = FitsNow(current);
     std::erase_if(moves, [&](const Plan& move) {

@@ -26,9 +26,11 @@ struct SearchOptions {
   int64_t evaluations = 1500;     // most plans to price; a few more are possible
   bool zero = true;               // may weight updates be cut?
   double most_enumerated = 2000;  // where there are so many plans at most, all are priced
-  // Where all are not priced, a plan that fits and takes no longer than this is improved by single
-  // changes, and ends the search; 0: none does.
-  double enough_s = 0;
+  // Where all are not priced, a plan that fits and whose time is within this share of perfect
+  // scaling's is improved by single changes, and ends the search; 0: none does. One that is faster
+  // still does not: its kernels are faster than their share, and others may be so, too.
+  double within = 0;
+  double perfect_s = 0;
 };
 
 // The time of the fastest plan that elimination found (plan_model.h): by its own model, and priced.
@@ -50,7 +52,7 @@ struct SearchResult {
   bool is_local_optimum = false;
   int64_t moves = 0;          // how many such changes there are
   bool is_cut_short = false;  // more plans would have been priced without the limit
-  bool is_settled = false;    // a plan within `enough_s` ended the search
+  bool is_settled = false;    // a plan `within` perfect scaling ended the search
 };
 
 // Nothing can be priced (E-AUTO-001): the error of partitioning without annotations.

@@ -78,7 +78,7 @@ bool ComesFirst(const AutoPlan& a, const AutoPlan& b) {
 void SetBound(AutoResult& result) {
   result.bound_s = result.perfect_s;
   for (const AutoPlan& plan : result.plans) {
-    result.bound_s = std::min(result.bound_s, plan.step_time_s);
+    result.bound_s = std::min(result.bound_s, plan.step_time_s - plan.exposed_communication_s);
   }
   result.gap = result.bound_s > 0 ? result.plans[0].step_time_s / result.bound_s - 1 : 0;
 }
