@@ -30,6 +30,7 @@
 #include "core/pipeline/rows/row_sums.h"
 #include "core/pipeline/scatter_terms.h"
 #include "core/pipeline/second_pass.h"
+#include "core/pipeline/unrolled_parts.h"
 #include "core/pipeline/work.h"
 #include "core/transforms/rewriter.h"
 #include "fmt/format.h"
@@ -642,7 +643,11 @@ Expected<PipelinePlan> PipelineParts(Module& module, const PipelineOptions& opti
   const Expected<BatchDims> batch = FindBatch(module, options);
   if (!batch) return Fail(batch.error());
   std::optional<Diagnostic> refused;
-  const std::unique_ptr<Module> merged = MergeAccumulatedParts(module, *batch, refused);
+  std::unique_ptr<Module> merged;
+  if (const std::unique_ptr<Module> rolled = RollUnrolledParts(module, *batch)) {
+    merged = MergeAccumulatedParts(*rolled, *batch, refused);
+  }
+  if (merged == nullptr) merged = MergeAccumulatedParts(module, *batch, refused);
   if (merged == nullptr) {
     Expected<PipelinePlan> plan = PipelineBatches(module, *batch, options, times);
     if (!plan && refused) return Fail(*std::move(refused));

@@ -263,6 +263,35 @@ def accumulated_gradients():
     return lowered(f, placed(decoder_parameters(False), whole), examples(jnp.int32, BATCH, LENGTH), donated=(0,))
 
 
+def written_out_parts(scanned, words, take):
+    """Four parts of the batch, one after the other in the text; each has a key by its number."""
+    def loss(p, words, key):
+        kept = jax.random.bernoulli(key, .9, (len(words), LENGTH, WIDTH))
+        return decoder_loss(p, words, scanned=scanned) + jnp.mean(
+            jnp.where(kept, p["embedding"][words], 0) ** 2)
+
+    def f(p, words, key):
+        total, values = jax.tree.map(jnp.zeros_like, p), []
+        for i, part in enumerate(take(words)):
+            value, gradient = jax.value_and_grad(loss)(p, part, jax.random.fold_in(key, i))
+            total = jax.tree.map(lambda a, b: a + b / 4, total, gradient)
+            values.append(value)
+        scale = jnp.minimum(1, 1 / optax.global_norm(total))
+        return jax.tree.map(lambda x, g: x - .1 * scale * g, p, total), jnp.mean(jnp.stack(values))
+
+    return lowered(f, placed(decoder_parameters(scanned), whole), words, jax.ShapeDtypeStruct((2,), jnp.uint32), donated=(0,))
+
+
+@step
+def written_out_slices():
+    return written_out_parts(False, examples(jnp.int32, BATCH, LENGTH), lambda words: jnp.split(words, 4))
+
+
+@step
+def written_out_rows():
+    return written_out_parts(True, jax.ShapeDtypeStruct((BATCH, LENGTH), jnp.int32), lambda words: words.reshape(4, -1, LENGTH))
+
+
 def accumulated_dropout_step(words):
     """Parts with keys of their own, which layers of a scan split further; the numbers of a part's rows weigh them."""
     def loss(p, words, key):

@@ -107,9 +107,9 @@ void AddMixingHint(const Module& module, const Instruction& x, bool is_learned, 
   }
   if (const int64_t parts = EqualParts(x); !is_learned && parts > 1) {
     error.hint = fmt::format(
-        "'{}' takes one of {} equal parts of the batch, as a loop of Python's that adds up their "
-        "gradients does: take the step without it, or with jax.lax.scan in its place. "
-        "--microbatches says into how many parts the pipeline cuts the batch",
+        "'{}' takes one of {} equal parts of the batch, and these are not treated alike, or more "
+        "becomes of them than sums of what each gives: take the step without the parts. "
+        "--microbatches says into how many the pipeline cuts the batch",
         x.name(), parts);
     return;
   }
