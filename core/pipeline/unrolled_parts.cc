@@ -1,6 +1,7 @@
 #include "core/pipeline/unrolled_parts.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/analysis/combiner.h"
 #include "core/pipeline/plan/clone.h"
 #include "core/transforms/cse.h"
 #include "core/transforms/rewriter.h"
@@ -70,7 +72,7 @@ class PartRoller {
   using Terms = std::vector<Instruction*>;  // by part
   // What becomes of the parts' values.
   struct Result {
-    Instruction* x = nullptr;  // a sum, or rows of one array: a concatenation
+    Instruction* x = nullptr;  // a sum, of rows perhaps, or rows of one array: a concatenation
     Terms terms;
     Instruction* first = nullptr;  // what a sum has besides; null: nothing
     bool is_stack() const { return x->opcode() == Opcode::kConcatenate; }
@@ -168,7 +170,9 @@ class PartRoller {
         if (PartOf(x->operand(i)) != i) return std::nullopt;
         result.terms[static_cast<size_t>(i)] = x->operand(i);
       }
-      return is_stack ? std::optional(result) : std::nullopt;
+      if (!is_stack) return std::nullopt;
+      if (Instruction* sum = SumOfRows(x)) result.x = sum;
+      return result;
     }
     if (x->opcode() != Opcode::kAdd) return std::nullopt;
     for (Instruction* operand : x->operands()) {
@@ -180,6 +184,17 @@ class PartRoller {
       if (!Join(is_some ? some->second : TermOf(operand), result)) return std::nullopt;
     }
     return result;
+  }
+
+  // What adds up the rows of `stack`, if nothing else reads them; else null.
+  Instruction* SumOfRows(const Instruction* stack) const {
+    if (users_.of(stack).size() != 1) return nullptr;
+    Instruction* x = users_.of(stack)[0];
+    const bool is_sum = x->opcode() == Opcode::kReduce && x->operand_count() == 2 &&
+                        x->operand(0) == stack && CombinerOf(x->called(0)) == Opcode::kAdd &&
+                        std::ranges::equal(x->attributes<DimensionsAttributes>().dimensions,
+                                           std::array<int64_t, 1>{0});
+    return is_sum && IsFilledWithZero(x->operand(1)) ? x : nullptr;
   }
 
   // A sum of one term. Zeros that the first part is added to are left out.
@@ -376,11 +391,15 @@ class PartRoller {
     for (size_t i = 0; i < results_.size(); ++i) {
       Instruction* term = value.at(results_[i].terms);
       next.push_back(results_[i].is_stack() ? WithRow(b, elements[i + 1], term, elements[0])
-                                            : b.Add(elements[i + 1], term));
+                                            : Plus(b, elements[i + 1], term));
     }
     next.insert(next.end(), elements.begin() + std::ssize(next), elements.end());
     b.computation()->set_root(b.Tuple(next));
     return b.computation();
+  }
+
+  static Instruction* Plus(Builder& b, Instruction* sum, Instruction* term) {
+    return b.Add(sum, b.Reshape(term, sum->shape()->dims()));
   }
 
   static Instruction* WithRow(Builder& b, Instruction* stack, Instruction* row,
