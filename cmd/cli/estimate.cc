@@ -41,7 +41,7 @@ void AddChipFlags(const Command& command, ChipFlags& flags) {
               {.type = "NAME"});
   command.Suggest("--chip", BuiltInChipNames());
   command.Add("--chip-file", flags.file,
-              "Chip description in JSON, as docs/cost.md tells it (default: --chip)",
+              "Chip description in JSON, as docs/chips.md tells it (default: --chip)",
               {.type = "FILE"});
   command.Add("--stack", flags.stack,
               "Who makes the kernels of a GPU: jax (XLA), pytorch (each call is one; for "

@@ -70,7 +70,7 @@ void AddPipelineFlags(const Command& command, PipelineFlags& flags) {
               {.type = "NAME"});
   command.Suggest("--chip", BuiltInChipNames());
   command.Add("--chip-file", flags.chip_file,
-              "Chip description in JSON, as docs/cost.md tells it (default: --chip)",
+              "Chip description in JSON, as docs/chips.md tells it (default: --chip)",
               {.type = "FILE"});
   command.Add("--limit", flags.limit,
               "Memory of a device, such as 16GiB, that stages of --balance cost fit in (default: "

@@ -1,4 +1,4 @@
-// The chip table and its JSON form. Sources of the figures: docs/cost.md, "Chips".
+// The chip table and its JSON form. Sources of the figures: docs/chips.md.
 
 #include "core/cost/chip.h"
 
@@ -358,7 +358,7 @@ Expected<Chip> ParseChip(std::string_view json, const std::string& file_name) {
     return chip;
   } catch (const JsonError& error) {
     return Fail(MakeError("E-COST-002", fmt::format("{}: {}", file_name, error.what()),
-                          "docs/cost.md has the fields of a chip description"));
+                          "docs/chips.md has the fields of a chip description"));
   }
 }
 

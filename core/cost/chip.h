@@ -1,5 +1,5 @@
 // What a device can do: the numbers behind every estimate. Built in for common chips
-// (core/cost/chips/*.json), or from JSON of the user's. Fields, units and sources: docs/cost.md.
+// (core/cost/chips/*.json), or from JSON of the user's. Fields, units and sources: docs/chips.md.
 #ifndef GSHARD_CORE_COST_CHIP_H_
 #define GSHARD_CORE_COST_CHIP_H_
 
@@ -53,7 +53,7 @@ struct Chip {
   struct StackRates {
     EfficiencyCurve attention_efficiency;  // by FLOPs of the kernel
     // Of the rates above and below, the share that kernels hold through whole steps: each takes
-    // 1 / sustained as long. docs/cost.md, "What steps sustain".
+    // 1 / sustained as long. docs/chips.md, "What steps sustain".
     double sustained = 1;
   };
 

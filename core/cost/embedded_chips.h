@@ -12,7 +12,7 @@ struct EmbeddedChip {
   std::string_view text;  // JSON, which says the same name
 };
 
-// In the order of docs/cost.md.
+// In the order of docs/chips.md.
 std::span<const EmbeddedChip> EmbeddedChips();
 
 }  // namespace gshard

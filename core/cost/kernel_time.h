@@ -1,5 +1,5 @@
 // How long a kernel takes on a chip: max(matrix work, vector work, memory traffic), since these
-// overlap, plus Chip::launch_s, over what steps sustain of that. docs/cost.md, "Kernels".
+// overlap, plus Chip::launch_s, over what steps sustain of that. docs/kernels.md.
 #ifndef GSHARD_CORE_COST_KERNEL_TIME_H_
 #define GSHARD_CORE_COST_KERNEL_TIME_H_
 

@@ -29,7 +29,7 @@ KINDS = [("GB200", "gb200"), ("B200", "b200"), ("H200", "h200"), ("H100", "h100"
          ("MI350X", "mi350x"), ("MI355X", "mi355x")]
 MOST_SETS, MOST_BYTES = 4, 8 << 30
 A_MEASUREMENT_S = 0.06
-# Kernels alone are as fast as the chip's rates say; whole steps sustain a share of them (docs/cost.md).
+# Kernels alone are as fast as the chip's rates say; whole steps sustain a share of them (docs/chips.md).
 AT_RATES = {"sustained": 1}
 FITTED = {"dot_efficiency": ("dot bf16",), "attention_efficiency": ("attention cudnn",),
           "memory_efficiency": ("elementwise", "reduction")}

@@ -73,7 +73,7 @@ class CopiedChains {
 };
 
 // Operations on vectors that the compiler counts for one element of x: of most one, of a division
-// ten (as its decisions tell: docs/cost.md, "Kernels").
+// ten (as its decisions tell: docs/kernels.md).
 double VectorOperations(const Instruction* x);
 
 // Does x add what a collective gives to something? The compiler writes such a sum where the next

@@ -2,7 +2,7 @@
 //
 // Liveness of buffers (core/cost/memory/live_ranges.h) over the order of a compiled text, or over
 // one that keeps the peak low (memory_schedule.h). While loops, conditionals and calls hold what
-// their computations need beyond their operands. docs/cost.md has the rules.
+// their computations need beyond their operands. docs/memory.md has the rules.
 #ifndef GSHARD_CORE_COST_MEMORY_PEAK_MEMORY_H_
 #define GSHARD_CORE_COST_MEMORY_PEAK_MEMORY_H_
 

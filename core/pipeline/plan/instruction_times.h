@@ -1,5 +1,5 @@
 // How long the instructions of a computation take on a chip, by the cost model: kernels as its
-// compiler cuts them, each as long as gshard-cost says (docs/cost.md, "Kernels").
+// compiler cuts them, each as long as gshard-cost says (docs/kernels.md).
 #ifndef GSHARD_CORE_PIPELINE_PLAN_INSTRUCTION_TIMES_H_
 #define GSHARD_CORE_PIPELINE_PLAN_INSTRUCTION_TIMES_H_
 

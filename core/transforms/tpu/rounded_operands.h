@@ -11,7 +11,7 @@
 // TPUs rounds a value where it is made, if nobody reads all of its bits: the kernel that makes it
 // writes bf16, a loop over layers is given one bf16 copy of their weights, made before the
 // outermost loop or conditional around it, and a loop that stacks values for a later one stacks
-// bf16. Programs compiled for v5p have each of these (docs/cost.md). The casts made here have the
+// bf16. Programs compiled for v5p have each of these (docs/kernels.md). The casts made here have the
 // frontend attribute gshard.rounding: kernels are cut as if they were not there.
 #ifndef GSHARD_CORE_TRANSFORMS_TPU_ROUNDED_OPERANDS_H_
 #define GSHARD_CORE_TRANSFORMS_TPU_ROUNDED_OPERANDS_H_
