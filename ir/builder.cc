@@ -228,6 +228,26 @@ Instruction* Builder::DynamicUpdateSlice(Instruction* x, Instruction* update,
   return Add(Opcode::kDynamicUpdateSlice, operands, NoAttributes{});
 }
 
+std::vector<Instruction*> Builder::StartsAt(const Instruction* x, int64_t dimension,
+                                            Instruction* start) {
+  std::vector<Instruction*> starts(static_cast<size_t>(x->shape()->rank()),
+                                   ScalarInt(start->shape()->dtype(), 0));
+  starts[static_cast<size_t>(dimension)] = start;
+  return starts;
+}
+
+Instruction* Builder::DynamicSliceDim(Instruction* x, int64_t dimension, Instruction* start,
+                                      int64_t size) {
+  std::vector<int64_t> sizes(x->shape()->dims().begin(), x->shape()->dims().end());
+  sizes[static_cast<size_t>(dimension)] = size;
+  return DynamicSlice(x, StartsAt(x, dimension, start), sizes);
+}
+
+Instruction* Builder::DynamicUpdateDim(Instruction* x, Instruction* update, int64_t dimension,
+                                       Instruction* start) {
+  return DynamicUpdateSlice(x, update, StartsAt(x, dimension, start));
+}
+
 Instruction* Builder::Pad(Instruction* x, Instruction* value, std::span<const PadDim> padding) {
   const bool none = std::all_of(padding.begin(), padding.end(), [](const PadDim& pad) {
     return pad.low == 0 && pad.high == 0 && pad.interior == 0;

@@ -92,9 +92,14 @@ class Builder {
   // x if whole: starts are clamped, so they cannot matter then.
   Instruction* DynamicSlice(Instruction* x, std::span<Instruction* const> starts,
                             std::span<const int64_t> sizes);
+  // `size` elements of one dim from `start` on, a scalar; other dims whole.
+  Instruction* DynamicSliceDim(Instruction* x, int64_t dimension, Instruction* start, int64_t size);
   // The update if it has the shape of x.
   Instruction* DynamicUpdateSlice(Instruction* x, Instruction* update,
                                   std::span<Instruction* const> starts);
+  // The update begins at `start`, a scalar, in one dim, and at 0 in the others.
+  Instruction* DynamicUpdateDim(Instruction* x, Instruction* update, int64_t dimension,
+                                Instruction* start);
   Instruction* Pad(Instruction* x, Instruction* value,
                    std::span<const PadDim> padding);  // x if none
   Instruction* PadDimension(Instruction* x, Instruction* value, int64_t dimension, int64_t low,
@@ -122,6 +127,8 @@ class Builder {
   Computation* BinaryComputation(Opcode opcode, DType dtype);
 
  private:
+  // Zeros in all dims of `x` but one.
+  std::vector<Instruction*> StartsAt(const Instruction* x, int64_t dimension, Instruction* start);
   // `declared`: stands in for the shape in the text where inference wants one.
   Instruction* AddOwned(Opcode opcode, std::span<Instruction* const> operands, void* attributes,
                         const Shape* shape, std::span<Computation* const> called,

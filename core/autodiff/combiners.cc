@@ -36,21 +36,13 @@ bool IsIdentityOf(const Instruction* init, Opcode combiner) {
 }
 
 Instruction* ElementAt(Builder& builder, Instruction* x, Instruction* i) {
-  std::vector<int64_t> sizes(x->shape()->dims().begin(), x->shape()->dims().end());
-  std::vector<Instruction*> starts(sizes.size(), builder.ScalarInt(DType::kS32, 0));
-  starts[0] = i;
-  sizes[0] = 1;
-  Instruction* slice = builder.DynamicSlice(x, starts, sizes);
-  sizes.erase(sizes.begin());
-  return builder.Reshape(slice, sizes);
+  return builder.Reshape(builder.DynamicSliceDim(x, 0, i, 1), x->shape()->dims().subspan(1));
 }
 
 Instruction* WithElementAt(Builder& builder, Instruction* x, Instruction* element, Instruction* i) {
   std::vector<int64_t> sizes(x->shape()->dims().begin(), x->shape()->dims().end());
-  std::vector<Instruction*> starts(sizes.size(), builder.ScalarInt(DType::kS32, 0));
-  starts[0] = i;
   sizes[0] = 1;
-  return builder.DynamicUpdateSlice(x, builder.Reshape(element, sizes), starts);
+  return builder.DynamicUpdateDim(x, builder.Reshape(element, sizes), 0, i);
 }
 
 }  // namespace gshard

@@ -106,10 +106,8 @@ std::vector<Instruction*> StackOverIterations(GradientState& state, Instruction*
     Instruction* stack = inner.GetTupleElement(parameter, counter + 1 + static_cast<int64_t>(k));
     std::vector<int64_t> dims(stack->shape()->dims().begin(), stack->shape()->dims().end());
     dims[0] = 1;
-    std::vector<Instruction*> starts(dims.size(), inner.ScalarInt(DType::kS32, 0));
-    starts[0] = iteration;
     Instruction* value = inner.Reshape(state.Current(values[k]), dims);
-    next.push_back(inner.DynamicUpdateSlice(stack, value, starts));
+    next.push_back(inner.DynamicUpdateDim(stack, value, 0, iteration));
   }
   Instruction* root = inner.Tuple(next);
   TakeName(module, root, old_root);

@@ -146,11 +146,8 @@ Instruction* ReverseScope::AddResidual(Residual residual, const Shape* shape) {
       builder_.Add(Opcode::kGetTupleElement, operands,
                    GetTupleElementAttributes{StateIndex(residuals_.size() - 1)}, held);
   if (!is_stacked) return value;
-  std::vector<Instruction*> starts(At(held->rank()), builder_.ScalarInt(DType::kS32, 0));
-  starts[0] = nesting_->iteration;
-  std::vector<int64_t> sizes(held->dims().begin(), held->dims().end());
-  sizes[0] = 1;
-  return builder_.Reshape(builder_.DynamicSlice(value, starts, sizes), shape->dims());
+  return builder_.Reshape(builder_.DynamicSliceDim(value, 0, nesting_->iteration, 1),
+                          shape->dims());
 }
 
 bool ReverseScope::IsFree(const Instruction* x) {

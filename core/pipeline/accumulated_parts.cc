@@ -321,10 +321,8 @@ class PartMerger {
     for (int64_t part = 0; part < parts.parts() && !chains.empty(); ++part) {
       for (auto& [i, chain] : chains) {
         Instruction* row = builder_->Reshape(chain.last, Prepended(1, chain.last->shape()->dims()));
-        std::vector<Instruction*> starts(static_cast<size_t>(row->shape()->rank()),
-                                         builder_->ScalarInt(DType::kS32, 0));
-        starts[0] = builder_->ScalarInt(DType::kS32, part);
-        chain.of_parts = builder_->DynamicUpdateSlice(chain.of_parts, row, starts);
+        chain.of_parts = builder_->DynamicUpdateDim(chain.of_parts, row, 0,
+                                                    builder_->ScalarInt(DType::kS32, part));
       }
       const auto inner = InPart(parts, part, parts.chain(), [&](int64_t element) {
         const auto chain = chains.find(element);

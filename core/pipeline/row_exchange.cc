@@ -115,7 +115,7 @@ class Exchange {
         Instruction* own = RowAt(held[from], turns, &Turn::own);
         row = row == nullptr ? own : Lies(b_.Select(Receives(turns, own), row, own));
       }
-      rows = Lies(b_.DynamicUpdateSlice(rows, row, Starts(rows, turns, &Turn::to)));
+      rows = Lies(b_.DynamicUpdateDim(rows, row, 0, OfStage(turns, &Turn::to)));
     }
     if (has_spare) rows = Lies(b_.SliceDim(rows, 0, 0, count));
     for (Instruction* x : b_.computation()->instructions().subspan(begin)) ring_.MarkManual(x);
@@ -148,17 +148,8 @@ class Exchange {
     return b_.Reshape(one, {});
   }
 
-  std::vector<Instruction*> Starts(const Instruction* x, const std::vector<Turn>& turns,
-                                   int64_t Turn::*number) {
-    std::vector<Instruction*> starts(x->shape()->dims().size(), b_.ScalarInt(DType::kS32, 0));
-    starts[0] = OfStage(turns, number);
-    return starts;
-  }
-
   Instruction* RowAt(Instruction* x, const std::vector<Turn>& turns, int64_t Turn::*number) {
-    std::vector<int64_t> sizes(x->shape()->dims().begin(), x->shape()->dims().end());
-    sizes[0] = 1;
-    x = Lies(b_.DynamicSlice(x, Starts(x, turns, number), sizes));
+    x = Lies(b_.DynamicSliceDim(x, 0, OfStage(turns, number), 1));
     for (const DType type : types_) x = Lies(b_.Convert(x, type));
     return x;
   }

@@ -363,12 +363,8 @@ class PartRoller {
     };
     // So many rows of the part's in an array.
     const auto rows_of = [&](Instruction* whole, int64_t rows) {
-      std::vector<Instruction*> starts(static_cast<size_t>(whole->shape()->rank()),
-                                       b.ScalarInt(DType::kS32, 0));
-      starts[0] = b.Multiply(elements[0], b.ScalarInt(DType::kS32, rows));
-      std::vector<int64_t> sizes(whole->shape()->dims().begin(), whole->shape()->dims().end());
-      sizes[0] = rows;
-      return b.DynamicSlice(element(whole), starts, sizes);
+      Instruction* first = b.Multiply(elements[0], b.ScalarInt(DType::kS32, rows));
+      return b.DynamicSliceDim(element(whole), 0, first, rows);
     };
     std::map<Terms, Instruction*> value;
     for (const Matched& matched : matched_) {
@@ -390,8 +386,9 @@ class PartRoller {
     std::vector<Instruction*> next = {b.Add(elements[0], b.ScalarInt(DType::kS32, 1))};
     for (size_t i = 0; i < results_.size(); ++i) {
       Instruction* term = value.at(results_[i].terms);
-      next.push_back(results_[i].is_stack() ? WithRow(b, elements[i + 1], term, elements[0])
-                                            : Plus(b, elements[i + 1], term));
+      next.push_back(results_[i].is_stack()
+                         ? b.DynamicUpdateDim(elements[i + 1], term, 0, elements[0])
+                         : Plus(b, elements[i + 1], term));
     }
     next.insert(next.end(), elements.begin() + std::ssize(next), elements.end());
     b.computation()->set_root(b.Tuple(next));
@@ -400,14 +397,6 @@ class PartRoller {
 
   static Instruction* Plus(Builder& b, Instruction* sum, Instruction* term) {
     return b.Add(sum, b.Reshape(term, sum->shape()->dims()));
-  }
-
-  static Instruction* WithRow(Builder& b, Instruction* stack, Instruction* row,
-                              Instruction* number) {
-    std::vector<Instruction*> starts(static_cast<size_t>(stack->shape()->rank()),
-                                     b.ScalarInt(DType::kS32, 0));
-    starts[0] = number;
-    return b.DynamicUpdateSlice(stack, row, starts);
   }
 
   Module& module_;

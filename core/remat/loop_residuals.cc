@@ -333,12 +333,7 @@ class RowWriter {
 
   Instruction* RowOf(int64_t element, const Shape* shape) {
     const Shape* stack = backward_.body_state->shape()->element(element);
-    std::vector<int64_t> sizes(stack->dims().begin(), stack->dims().end());
-    sizes[0] = 1;
-    std::vector<Instruction*> starts(sizes.size(),
-                                     builder_->ScalarInt(index_->shape()->dtype(), 0));
-    starts[0] = index_;
-    return builder_->Reshape(builder_->DynamicSlice(Element(element, stack), starts, sizes),
+    return builder_->Reshape(builder_->DynamicSliceDim(Element(element, stack), 0, index_, 1),
                              shape->dims());
   }
 

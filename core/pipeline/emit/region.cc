@@ -224,9 +224,7 @@ class RegionBuilder {
       std::vector<int64_t> sizes(arrived[i]->shape()->dims().begin(),
                                  arrived[i]->shape()->dims().end());
       sizes.insert(sizes.begin(), 1);
-      Values starts(sizes.size(), b.ScalarInt(DType::kS32, 0));
-      starts[0] = row;
-      buffer = b.DynamicUpdateSlice(buffer, b.Reshape(arrived[i], sizes), starts);
+      buffer = b.DynamicUpdateDim(buffer, b.Reshape(arrived[i], sizes), 0, row);
     }
   }
 

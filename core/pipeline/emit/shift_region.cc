@@ -38,19 +38,13 @@ struct Carried {
 };
 
 Instruction* Row(Builder& b, Instruction* buffer, Instruction* row) {
-  std::vector<int64_t> sizes(buffer->shape()->dims().begin(), buffer->shape()->dims().end());
-  std::vector<Instruction*> starts(sizes.size(), b.ScalarInt(DType::kS32, 0));
-  starts[0] = row;
-  sizes[0] = 1;
-  return b.DynamicSlice(buffer, starts, sizes);
+  return b.DynamicSliceDim(buffer, 0, row, 1);
 }
 
 void SetRow(Builder& b, Instruction*& buffer, Instruction* value, Instruction* row) {
   std::vector<int64_t> sizes(value->shape()->dims().begin(), value->shape()->dims().end());
   sizes.insert(sizes.begin(), 1);
-  std::vector<Instruction*> starts(sizes.size(), b.ScalarInt(DType::kS32, 0));
-  starts[0] = row;
-  buffer = b.DynamicUpdateSlice(buffer, b.Reshape(value, sizes), starts);
+  buffer = b.DynamicUpdateDim(buffer, b.Reshape(value, sizes), 0, row);
 }
 
 Instruction* WithoutFirstDim(Builder& b, Instruction* x) {

@@ -82,13 +82,8 @@ class FunctionBuilder {
 
   // Row `row` of a buffer, without its leading dim.
   Instruction* Row(Instruction* buffer, Instruction* row) {
-    const Shape* shape = buffer->shape();
-    std::vector<int64_t> sizes(shape->dims().begin(), shape->dims().end());
-    sizes[0] = 1;
-    std::vector<Instruction*> starts(sizes.size(), Zero());
-    starts[0] = row;
-    Instruction* slice = shape->dim(0) == 1 ? buffer : builder_.DynamicSlice(buffer, starts, sizes);
-    return builder_.Reshape(slice, std::span<const int64_t>(sizes).subspan(1));
+    return builder_.Reshape(builder_.DynamicSliceDim(buffer, 0, row, 1),
+                            buffer->shape()->dims().subspan(1));
   }
   Instruction* SetRow(Instruction* buffer, Instruction* value, Instruction* row) {
     std::vector<int64_t> sizes(buffer->shape()->dims().begin(), buffer->shape()->dims().end());
@@ -99,10 +94,9 @@ class FunctionBuilder {
   // new array in its place would lie beside it.
   Instruction* UpdateRow(Instruction* buffer, Instruction* value, Instruction* row) {
     std::vector<int64_t> sizes(buffer->shape()->dims().begin(), buffer->shape()->dims().end());
-    std::vector<Instruction*> starts(sizes.size(), Zero());
-    if (sizes[0] > 1) starts[0] = row;
+    if (sizes[0] == 1) row = Zero();
     sizes[0] = 1;
-    return builder_.DynamicUpdateSlice(buffer, builder_.Reshape(value, sizes), starts);
+    return builder_.DynamicUpdateDim(buffer, builder_.Reshape(value, sizes), 0, row);
   }
   Instruction* Zero() { return builder_.ScalarInt(DType::kS32, 0); }
 

@@ -114,7 +114,7 @@ class WindowedEinsum {
       operands[1 - side] = Block(b, state[1], label.operand[1 - side], offset, size);
       Instruction* piece = Piece(b, operands, label.result, size);
       if (label.result < 0) return b.Add(state[2], piece);
-      return b.DynamicUpdateSlice(state[2], piece, Starts(b, dot_, label.result, offset));
+      return b.DynamicUpdateDim(state[2], piece, label.result, offset);
     };
     Instruction* state[] = {block, other, builder_.Zero(dot_->shape())};
     Instruction* loop =
@@ -173,20 +173,10 @@ class WindowedEinsum {
     return b.Multiply(b.Convert(q, DType::kS32), b.ScalarInt(DType::kS32, size));
   }
 
-  static std::vector<Instruction*> Starts(Builder& b, const Instruction* x, int64_t dim,
-                                          Instruction* offset) {
-    std::vector<Instruction*> starts(At(x->shape()->rank()), b.ScalarInt(DType::kS32, 0));
-    starts[At(dim)] = offset;
-    return starts;
-  }
-
   // A block of x along a dim; x if it has no such dim.
   static Instruction* Block(Builder& b, Instruction* x, int64_t dim, Instruction* offset,
                             int64_t size) {
-    if (dim < 0) return x;
-    std::vector<int64_t> sizes(x->shape()->dims().begin(), x->shape()->dims().end());
-    sizes[At(dim)] = size;
-    return b.DynamicSlice(x, Starts(b, x, dim, offset), sizes);
+    return dim < 0 ? x : b.DynamicSliceDim(x, dim, offset, size);
   }
 
   // The dot on blocks; the result has `size` along the dim given, if that is one.

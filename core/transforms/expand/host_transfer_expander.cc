@@ -484,12 +484,6 @@ class HostTransfers {
     return FromLeaves(builder, shape, leaves);
   }
 
-  static std::vector<Instruction*> StartsAt(Builder& builder, Instruction* item, int64_t rank) {
-    std::vector<Instruction*> starts(static_cast<size_t>(rank), builder.ScalarInt(DType::kS32, 0));
-    starts[0] = item;
-    return starts;
-  }
-
   Instruction* Take(Builder& builder, const Feed& feed, FeedState& state) {
     Instruction* at = state.count;
     if (feed.record->starts_over) {
@@ -498,11 +492,8 @@ class HostTransfers {
     }
     std::vector<Instruction*> leaves;
     for (Instruction* array : state.arrays) {
-      std::vector<int64_t> sizes(array->shape()->dims().begin(), array->shape()->dims().end());
-      sizes[0] = 1;
-      Instruction* item =
-          builder.DynamicSlice(array, StartsAt(builder, at, array->shape()->rank()), sizes);
-      leaves.push_back(builder.Reshape(item, std::span(sizes).subspan(1)));
+      leaves.push_back(builder.Reshape(builder.DynamicSliceDim(array, 0, at, 1),
+                                       array->shape()->dims().subspan(1)));
     }
     Advance(builder, state);
     return FromLeaves(builder, ItemShape(*feed.transfer), leaves);
@@ -515,8 +506,7 @@ class HostTransfers {
       Instruction*& array = state.arrays[k];
       std::vector<int64_t> dims(array->shape()->dims().begin(), array->shape()->dims().end());
       dims[0] = 1;
-      array = builder.DynamicUpdateSlice(array, builder.Reshape(leaves[k], dims),
-                                         StartsAt(builder, state.count, array->shape()->rank()));
+      array = builder.DynamicUpdateDim(array, builder.Reshape(leaves[k], dims), 0, state.count);
     }
     Advance(builder, state);
   }

@@ -101,7 +101,7 @@ class ScanLoop {
     for (int64_t i = 0; i < inputs_; ++i) {
       Instruction* input = builder.GetTupleElement(iteration, 1 + carries + outputs_ + i);
       arguments.push_back(
-          builder.Reshape(builder.DynamicSlice(input, Starts(builder, input, at), OneSlice(input)),
+          builder.Reshape(builder.DynamicSliceDim(input, attributes_.dimension, at, 1),
                           scan_.called(0)->parameter(i)->shape()->dims()));
     }
     for (int64_t i = 0; i < carries; ++i) {
@@ -117,8 +117,8 @@ class ScanLoop {
     for (int64_t i = 0; i < carries; ++i) next.push_back(result(outputs_ + i));
     for (int64_t i = 0; i < outputs_; ++i) {
       Instruction* output = builder.GetTupleElement(iteration, 1 + carries + i);
-      next.push_back(builder.DynamicUpdateSlice(
-          output, builder.Reshape(result(i), OneSlice(output)), Starts(builder, output, at)));
+      next.push_back(builder.DynamicUpdateDim(output, builder.Reshape(result(i), OneSlice(output)),
+                                              attributes_.dimension, at));
     }
     for (int64_t i = 0; i < inputs_; ++i) {
       next.push_back(builder.GetTupleElement(iteration, 1 + carries + outputs_ + i));
@@ -131,12 +131,6 @@ class ScanLoop {
     std::vector<int64_t> dims(x->shape()->dims().begin(), x->shape()->dims().end());
     dims[static_cast<size_t>(attributes_.dimension)] = 1;
     return dims;
-  }
-  std::vector<Instruction*> Starts(Builder& builder, const Instruction* x, Instruction* at) const {
-    std::vector<Instruction*> starts(static_cast<size_t>(x->shape()->rank()),
-                                     builder.ScalarInt(DType::kS32, 0));
-    starts[static_cast<size_t>(attributes_.dimension)] = at;
-    return starts;
   }
 
   Module& module_;
