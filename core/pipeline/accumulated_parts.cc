@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/analysis/combiner.h"
 #include "core/analysis/trip_count.h"
 #include "core/pipeline/part_loop.h"
 #include "core/pipeline/part_numbers.h"
@@ -382,9 +381,7 @@ class PartMerger {
   // The rows of all parts, added up: what the merged body makes.
   bool SumOfStack(Instruction* x) {
     const auto found = stacks_.find(x->operand(0));
-    if (found == stacks_.end() || x->operand_count() != 2) return false;
-    const Dims dims = x->attributes<DimensionsAttributes>().dimensions;
-    if (dims.size() != 1 || dims[0] != 0 || CombinerOf(x->called(0)) != Opcode::kAdd) return false;
+    if (found == stacks_.end() || !AddsUpRows(*x)) return false;
     Instruction* row = builder_->Reshape(found->second, x->shape()->dims());
     value_[x] = builder_->Add(value_.at(x->operand(1)), row);
     return true;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/analysis/combiner.h"
 #include "core/analysis/integer_value.h"
 #include "ir/dims.h"
 #include "ir/integer_operation.h"
@@ -16,6 +17,12 @@ bool SameRest(const Shape* part, const Shape* whole) {
 }
 
 }  // namespace
+
+bool AddsUpRows(const Instruction& x) {
+  if (x.opcode() != Opcode::kReduce || x.operand_count() != 2) return false;
+  const Dims dims = x.attributes<DimensionsAttributes>().dimensions;
+  return dims.size() == 1 && dims[0] == 0 && CombinerOf(x.called(0)) == Opcode::kAdd;
+}
 
 PartLoop::PartLoop(const Instruction* loop, const LoopCounter& counter, const Users& users)
     : loop_(loop), counter_(counter), users_(users), body_(loop->called(1)) {

@@ -16,6 +16,9 @@
 
 namespace gshard::pipeline {
 
+// Does `x` add up the rows of an array, and nothing else?
+bool AddsUpRows(const Instruction& x);
+
 // The counted loop of an entry, and what its body does with each element of its state.
 class PartLoop {
  public:

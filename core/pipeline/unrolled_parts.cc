@@ -1,17 +1,15 @@
 #include "core/pipeline/unrolled_parts.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include "core/analysis/combiner.h"
+#include "core/pipeline/part_loop.h"
 #include "core/pipeline/plan/clone.h"
 #include "core/transforms/cse.h"
 #include "core/transforms/rewriter.h"
@@ -41,7 +39,7 @@ std::optional<int64_t> FirstRowTaken(const Instruction* x) {
 }
 
 // Are these examples, perhaps in another type or shape?
-bool IsOfExamples(const Instruction* x, const BatchDims& batch) {
+bool AreExamples(const Instruction* x, const BatchDims& batch) {
   while (x->opcode() == Opcode::kConvert || x->opcode() == Opcode::kCopy ||
          x->opcode() == Opcode::kReshape || x->opcode() == Opcode::kTranspose) {
     x = x->operand(0);
@@ -81,30 +79,31 @@ class PartRoller {
   // Slices of one array that are together the array, by their order; of as many parts as those of
   // the first examples.
   void FindSlices() {
-    std::map<std::pair<const Instruction*, int64_t>, Terms> found;  // by array and rows of a part
-    std::vector<std::pair<const Instruction*, int64_t>> order;
+    std::vector<Terms> groups;
+    std::map<std::pair<const Instruction*, int64_t>, size_t> numbers;  // by array, rows of a part
     for (Instruction* x : entry_->instructions()) {
       position_.emplace(x, position_.size());
       const std::optional<int64_t> first = FirstRowTaken(x);
       if (!first || x->shape()->dim(0) == 0) continue;
       const int64_t rows = x->shape()->dim(0), all = x->operand(0)->shape()->dim(0);
       if (all % rows != 0 || *first % rows != 0 || all == rows) continue;
-      Terms& slices = found[{x->operand(0), rows}];
-      if (slices.empty()) order.emplace_back(x->operand(0), rows);
-      slices.resize(static_cast<size_t>(all / rows));
-      slices[static_cast<size_t>(*first / rows)] = x;
+      const auto [number, is_new] = numbers.emplace(std::pair(x->operand(0), rows), groups.size());
+      if (is_new) groups.emplace_back(static_cast<size_t>(all / rows), nullptr);
+      groups[number->second][static_cast<size_t>(*first / rows)] = x;
     }
-    for (const auto& key : order) {
-      const Terms& slices = found[key];
-      if (std::ranges::find(slices, nullptr) != slices.end()) continue;
-      if (parts_ == 0 && IsOfExamples(key.first, batch_)) parts_ = std::ssize(slices);
+    std::erase_if(groups, HasGap);
+    const auto of_examples = std::ranges::find_if(
+        groups, [&](const Terms& group) { return AreExamples(group[0]->operand(0), batch_); });
+    if (of_examples == groups.end()) return;
+    parts_ = std::ssize(*of_examples);
+    for (const Terms& group : groups) {
+      if (std::ssize(group) != parts_) continue;
+      for (Instruction* x : group) slices_[x] = group;
     }
-    for (const auto& key : order) {
-      const Terms& slices = found[key];
-      if (std::ranges::find(slices, nullptr) != slices.end() || std::ssize(slices) != parts_)
-        continue;
-      for (Instruction* x : slices) slices_[x] = slices;
-    }
+  }
+
+  static bool HasGap(const Terms& terms) {
+    return std::ranges::find(terms, nullptr) != terms.end();
   }
 
   int64_t PartOf(const Instruction* x) const {
@@ -128,7 +127,7 @@ class PartRoller {
         if (of != kNoPart && of != part) part = part == kNoPart ? of : kSeveral;
       }
       const auto slices = slices_.find(x);
-      if (slices != slices_.end() && part == kNoPart && IsOfExamples(x->operand(0), batch_)) {
+      if (slices != slices_.end() && part == kNoPart && AreExamples(x->operand(0), batch_)) {
         part = std::ranges::find(slices->second, x) - slices->second.begin();
       }
       if (part != kNoPart) part_of_[x] = part;
@@ -151,10 +150,10 @@ class PartRoller {
       std::optional<Result> result = ResultOf(x, open);
       if (!result) return false;
       for (const Instruction* operand : x->operands()) open.erase(operand);
-      if (std::ranges::find(result->terms, nullptr) == result->terms.end()) {
-        results_.push_back(*std::move(result));
-      } else {
+      if (HasGap(result->terms)) {
         open.emplace(x, *std::move(result));
+      } else {
+        results_.push_back(*std::move(result));
       }
     }
     return open.empty() && !results_.empty();
@@ -190,11 +189,8 @@ class PartRoller {
   Instruction* SumOfRows(const Instruction* stack) const {
     if (users_.of(stack).size() != 1) return nullptr;
     Instruction* x = users_.of(stack)[0];
-    const bool is_sum = x->opcode() == Opcode::kReduce && x->operand_count() == 2 &&
-                        x->operand(0) == stack && CombinerOf(x->called(0)) == Opcode::kAdd &&
-                        std::ranges::equal(x->attributes<DimensionsAttributes>().dimensions,
-                                           std::array<int64_t, 1>{0});
-    return is_sum && IsFilledWithZero(x->operand(1)) ? x : nullptr;
+    return AddsUpRows(*x) && x->operand(0) == stack && IsFilledWithZero(x->operand(1)) ? x
+                                                                                       : nullptr;
   }
 
   // A sum of one term. Zeros that the first part is added to are left out.
@@ -241,7 +237,7 @@ class PartRoller {
       const Terms& xs = next.xs;
       const bool is_shared = std::ranges::all_of(xs, [&](auto* x) { return x == xs[0]; });
       if (is_shared && PartOf(xs[0]) != kNoPart) return false;
-      if ((is_shared && !of_constants_.contains(xs[0])) || known_.contains(xs)) continue;
+      if ((is_shared && !of_constants_.contains(xs[0])) || made_.contains(xs)) continue;
       const auto slices = slices_.find(xs[0]);
       if (slices != slices_.end() && slices->second == xs) {
         next.kind = Matched::Kind::kRows;
@@ -252,7 +248,7 @@ class PartRoller {
       } else {
         return false;
       }
-      known_.insert(xs);
+      made_.emplace(xs, nullptr);
       matched_.push_back(std::move(next));
     }
     return true;
@@ -318,7 +314,7 @@ class PartRoller {
         ElementOf(matched.stack = Stacked(b, matched.xs));
       } else {
         for (int64_t k = 0; k < x->operand_count(); ++k) {
-          if (!known_.contains(OperandsOf(matched.xs, k))) ElementOf(x->operand(k));
+          if (!made_.contains(OperandsOf(matched.xs, k))) ElementOf(x->operand(k));
         }
       }
     }
@@ -366,10 +362,9 @@ class PartRoller {
       Instruction* first = b.Multiply(elements[0], b.ScalarInt(DType::kS32, rows));
       return b.DynamicSliceDim(element(whole), 0, first, rows);
     };
-    std::map<Terms, Instruction*> value;
     for (const Matched& matched : matched_) {
       Instruction* x = matched.xs[0];
-      Instruction*& made = value[matched.xs];
+      Instruction*& made = made_.at(matched.xs);
       if (matched.kind == Matched::Kind::kOwnNumber) {
         made = b.Reshape(rows_of(matched.stack, 1), x->shape()->dims());
       } else if (matched.kind == Matched::Kind::kRows) {
@@ -377,15 +372,15 @@ class PartRoller {
       } else {
         std::vector<Instruction*> operands;
         for (int64_t k = 0; k < x->operand_count(); ++k) {
-          const auto found = value.find(OperandsOf(matched.xs, k));
-          operands.push_back(found != value.end() ? found->second : element(x->operand(k)));
+          const auto found = made_.find(OperandsOf(matched.xs, k));
+          operands.push_back(found != made_.end() ? found->second : element(x->operand(k)));
         }
         made = CloneInto(module_, b.computation(), x, operands, /*take_name=*/false);
       }
     }
     std::vector<Instruction*> next = {b.Add(elements[0], b.ScalarInt(DType::kS32, 1))};
     for (size_t i = 0; i < results_.size(); ++i) {
-      Instruction* term = value.at(results_[i].terms);
+      Instruction* term = made_.at(results_[i].terms);
       next.push_back(results_[i].is_stack()
                          ? b.DynamicUpdateDim(elements[i + 1], term, 0, elements[0])
                          : Plus(b, elements[i + 1], term));
@@ -409,7 +404,7 @@ class PartRoller {
   std::unordered_set<const Instruction*> of_constants_;
   std::vector<Result> results_;
   std::vector<Matched> matched_;
-  std::set<Terms> known_;                                    // of these
+  std::map<Terms, Instruction*> made_;                       // in the loop's body, of these
   std::unordered_map<const Instruction*, size_t> position_;  // in the text
   // The loop's state: the number of the part, results, and what the parts read.
   std::vector<Instruction*> state_;
@@ -421,7 +416,7 @@ class PartRoller {
 std::unique_ptr<Module> RollUnrolledParts(const Module& module, const BatchDims& batch) {
   const bool takes_examples = std::ranges::any_of(
       module.entry()->instructions(),
-      [&](const Instruction* x) { return FirstRowTaken(x) && IsOfExamples(x->operand(0), batch); });
+      [&](const Instruction* x) { return FirstRowTaken(x) && AreExamples(x->operand(0), batch); });
   if (!takes_examples) return nullptr;
   std::unique_ptr<Module> rolled = module.Clone();
   MergeCommonSubexpressions(*rolled);
