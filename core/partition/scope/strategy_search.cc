@@ -108,6 +108,21 @@ class StrategySearch {
   }
 
  private:
+  // Which label each sub-axis cuts where the tensor lies so, dim by dim, major first.
+  template <typename Visit>
+  void ForEachCut(const Tensor& tensor, const MeshLayout& layout, const Visit& visit) const {
+    if (layout.order != frame_->order) return;
+    for (size_t d = 0; d < layout.dims.size(); ++d) {
+      const int label = (*tensor.labels)[d];
+      if (label == Labels::kWhole) continue;
+      for (const DeviceAxis& axis : layout.dims[d]) {
+        for (const int sub_axis : SubAxesOf(sub_axes_, axis)) {
+          visit(label, static_cast<size_t>(sub_axis));
+        }
+      }
+    }
+  }
+
   void FindSubAxes() {
     AxisList axes = frame_->manual;
     auto collect = [&](const MeshLayout* layout) {
@@ -129,19 +144,12 @@ class StrategySearch {
     choices_.resize(sub_axes_.size());
     for (const Tensor& tensor : tensors_) {
       for (const MeshLayout* layout : tensor.seen) {
-        if (layout->order != frame_->order) continue;
-        for (size_t d = 0; d < layout->dims.size(); ++d) {
-          int label = (*tensor.labels)[d];
-          if (label == Labels::kWhole) continue;
-          for (const DeviceAxis& axis : layout->dims[d]) {
-            for (int sub_axis : SubAxesOf(sub_axes_, axis)) {
-              std::vector<int>& choices = choices_[static_cast<size_t>(sub_axis)];
-              if (std::find(choices.begin(), choices.end(), label) == choices.end()) {
-                choices.push_back(label);
-              }
-            }
+        ForEachCut(tensor, *layout, [&](int label, size_t sub_axis) {
+          std::vector<int>& choices = choices_[sub_axis];
+          if (std::find(choices.begin(), choices.end(), label) == choices.end()) {
+            choices.push_back(label);
           }
-        }
+        });
       }
     }
     for (std::vector<int>& choices : choices_) choices.push_back(kNone);
@@ -218,15 +226,8 @@ class StrategySearch {
   Roles FromTensor(const Tensor& tensor) const {
     Roles roles(sub_axes_.size());
     if (tensor.seen.empty()) return roles;
-    const MeshLayout* layout = tensor.seen[0];
-    if (layout->order != frame_->order) return roles;
-    for (size_t d = 0; d < layout->dims.size(); ++d) {
-      for (const DeviceAxis& axis : layout->dims[d]) {
-        for (int sub_axis : SubAxesOf(sub_axes_, axis)) {
-          roles.Set(static_cast<size_t>(sub_axis), (*tensor.labels)[d]);
-        }
-      }
-    }
+    ForEachCut(tensor, *tensor.seen[0],
+               [&](int label, size_t sub_axis) { roles.Set(sub_axis, label); });
     return roles;
   }
 
@@ -379,23 +380,15 @@ class StrategySearch {
       if (k == first + 1) continue;
       const Tensor& tensor = tensors_[k == 0 ? first : k - 1];
       for (const MeshLayout* layout : tensor.seen) {
-        if (layout->order != frame_->order) continue;
-        for (size_t d = 0; d < layout->dims.size(); ++d) {
-          int label = (*tensor.labels)[d];
-          if (label == Labels::kWhole) continue;
-          for (const DeviceAxis& axis : layout->dims[d]) {
-            for (int sub_axis : SubAxesOf(sub_axes_, axis)) {
-              auto index = static_cast<size_t>(sub_axis);
-              if (roles[index] != label || placed[index] != 0) continue;
-              placed[index] = 1;
-              cut[static_cast<size_t>(label)].push_back(sub_axes_[index]);
-            }
-          }
-        }
+        ForEachCut(tensor, *layout, [&](int label, size_t sub_axis) {
+          if (roles[sub_axis] != label || placed[sub_axis] != 0) return;
+          placed[sub_axis] = 1;
+          cut[static_cast<size_t>(label)].push_back(sub_axes_[sub_axis]);
+        });
       }
     }
-    for (size_t sub_axis = 0; sub_axis < roles.size();
-         ++sub_axis) {  // labels that nobody has them on
+    // Labels that nobody has them on.
+    for (size_t sub_axis = 0; sub_axis < roles.size(); ++sub_axis) {
       if (roles[sub_axis] == kNone || placed[sub_axis] != 0) continue;
       cut[static_cast<size_t>(roles[sub_axis])].push_back(sub_axes_[sub_axis]);
     }
