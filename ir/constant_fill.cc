@@ -5,28 +5,22 @@
 
 #include "ir/computation.h"
 #include "ir/custom_call.h"
+#include "ir/op_traits.h"
 
 namespace gshard {
 namespace {
 
 // What `x` has its elements from, where all that it does is to put them elsewhere.
 const Instruction* WhereMade(const Instruction* x) {
-  for (;;) {
-    switch (x->opcode()) {
-      case Opcode::kBroadcast:
-      case Opcode::kReshape:
-      case Opcode::kTranspose:
-      case Opcode::kCopy:
-        x = x->operand(0);
-        break;
-      case Opcode::kCustomCall:
-        if (!IsIdentityCall(*x) || x->operand_count() != 1) return x;
-        x = x->operand(0);
-        break;
-      default:  // it makes its elements
-        return x;
-    }
-  }
+  const auto puts_elsewhere = [](const Instruction& y) {
+    if (y.opcode() == Opcode::kBroadcast || y.opcode() == Opcode::kTranspose) return true;
+    if (IsIdentityCall(y)) return y.operand_count() == 1;
+    // A bitcast may read the bytes as another type.
+    return KeepsOrder(y.opcode()) && y.shape()->IsArray() &&
+           y.shape()->dtype() == y.operand(0)->shape()->dtype();
+  };
+  while (puts_elsewhere(*x)) x = x->operand(0);
+  return x;
 }
 
 const Literal* FillOfConstant(const Instruction* x) {

@@ -9,9 +9,9 @@
 
 namespace gshard {
 
-// The constant whose first element is every element of `x`: itself, or behind broadcasts, reshapes,
-// transposes, copies and calls that change nothing (IsIdentityCall). Null: there is none, or the
-// text has not printed it.
+// The constant whose first element is every element of `x`: itself, or behind broadcasts,
+// transposes, what keeps the order of elements (KeepsOrder) and calls that change nothing
+// (IsIdentityCall). Null: there is none, or the text has not printed it.
 const Literal* ConstantFill(const Instruction* x);
 
 // The number that every element of `x` is, if that is known: of a constant fill, converted where

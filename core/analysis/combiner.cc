@@ -183,12 +183,9 @@ bool IsFilledWithIdentity(const Instruction* x, Opcode combiner) {
 
 Instruction* IdentityArray(Builder& b, const Shape* shape, Opcode combiner) {
   const DType dtype = shape->dtype();
-  if (!IsFloat(dtype) && !IsComplex(dtype)) {
-    const int64_t value = IntegerIdentity(combiner, dtype);
-    return value == 0 ? b.Zero(shape) : b.Filled(shape, b.ScalarInt(dtype, value));
-  }
-  const double value = FloatIdentity(combiner, dtype);
-  return value == 0 ? b.Zero(shape) : b.Filled(shape, b.Scalar(dtype, value));
+  const bool is_real = IsFloat(dtype) || IsComplex(dtype);
+  return b.Filled(shape, is_real ? b.Scalar(dtype, FloatIdentity(combiner, dtype))
+                                 : b.ScalarInt(dtype, IntegerIdentity(combiner, dtype)));
 }
 
 }  // namespace gshard

@@ -13,7 +13,6 @@
 #include "ir/custom_call.h"
 #include "ir/dims.h"
 #include "ir/leaves.h"
-#include "ir/literal.h"
 #include "ir/traversal.h"
 
 namespace gshard {

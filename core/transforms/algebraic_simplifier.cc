@@ -1,12 +1,10 @@
 #include "core/transforms/algebraic_simplifier.h"
 
-#include <cmath>
 
 #include "core/transforms/device_scalar.h"
 #include "core/transforms/rewriter.h"
 #include "ir/comparison.h"
 #include "ir/constant_fill.h"
-#include "ir/literal.h"
 #include "ir/traversal.h"
 
 namespace gshard {

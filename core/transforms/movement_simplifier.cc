@@ -4,7 +4,6 @@
 #include "core/transforms/algebraic_simplifier.h"
 #include "ir/dims.h"
 #include "ir/equality.h"
-#include "ir/literal.h"
 
 namespace gshard {
 namespace {

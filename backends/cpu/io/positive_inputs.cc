@@ -9,7 +9,6 @@
 #include "ir/constant_fill.h"
 #include "ir/dims.h"
 #include "ir/leaves.h"
-#include "ir/literal.h"
 #include "ir/op_traits.h"
 
 namespace gshard::cpu {

@@ -1,7 +1,6 @@
 // sort and topk. A comparator that compares one key of each side is sorted by the bits of the keys;
 // any other comparator drives a merge sort of indices. Both are stable.
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <vector>
 

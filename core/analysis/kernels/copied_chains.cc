@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "ir/constant_fill.h"
-#include "ir/literal.h"
 #include "ir/op_traits.h"
 
 namespace gshard {

@@ -1,7 +1,6 @@
 #include "core/partition/scope/masking.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "ir/literal.h"

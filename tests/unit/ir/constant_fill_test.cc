@@ -45,6 +45,11 @@ TEST_CASE("one constant fills what only moves it", "[ir][constant_fill]") {
   CHECK_FALSE(IsFilledWithZero(fill.x));
 }
 
+TEST_CASE("a bitcast of bytes to another type is another number", "[ir][constant_fill]") {
+  CHECK(NumberOf("  c = f32[2] constant({3, 3})\n  ROOT b = f32[1,2] bitcast(c)") == 3);
+  CHECK(NumberOf("  c = f32[2] constant({3, 3})\n  ROOT b = s32[2] bitcast(c)") == std::nullopt);
+}
+
 TEST_CASE("two values, none, and those that were not printed fill nothing", "[ir][constant_fill]") {
   CHECK(NumberOf("  ROOT c = f32[2] constant({1, 2})") == std::nullopt);
   CHECK(NumberOf("  ROOT c = f32[0] constant({})") == std::nullopt);

@@ -13,7 +13,6 @@
 #include "ir/computation.h"
 #include "ir/dims.h"
 #include "ir/equality.h"
-#include "ir/literal.h"
 #include "ir/shape_inference.h"
 #include "ir/sharding_algebra.h"
 

@@ -9,7 +9,6 @@
 #include "core/analysis/combiner.h"
 #include "ir/computation.h"
 #include "ir/constant_fill.h"
-#include "ir/literal.h"
 
 namespace gshard::cpu {
 namespace {
