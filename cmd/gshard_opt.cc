@@ -51,7 +51,7 @@ struct Flags {
   bool no_split_constants = false;
   bool as_xla = false;
   std::string limit;
-  ChipFlags chip;  // its --chip and --chip-file
+  EstimateFlags memory;  // what says how much memory is taken
   std::string passes, combine_threshold, windowed_einsum;
   bool weight_update_sharding = false;
   bool json = false;
@@ -279,9 +279,9 @@ int RunRemat(Flags& flags) {
   FitOptions options;
   options.limit_bytes = MemoryLimitOf("--limit", flags.limit);
   options.num_partitions = flags.session.num_partitions;
-  const Expected<Chip> chip = ReadChip(flags.chip);
+  const Expected<Chip> chip = ReadChip(flags.memory.chip);
   if (!chip) return ReportError(chip.error());
-  options.memory = MemoryOptionsOf(*chip);
+  options.memory = MemoryOptionsOf(*chip, CostOptionsFor(flags.memory));
   options.cleanup = CleanupOf(*chip);
   RematRecord record;
   options.record = &record;
@@ -426,7 +426,7 @@ void AddRematFlags(const Command& remat, Flags& flags) {
             "Memory limit per device: exit 3, with the best there is printed, if it cannot be met "
             "(required)",
             {.type = "SIZE", .required = true});
-  AddChipFlags(remat, flags.chip);
+  AddMemoryFlags(remat, flags.memory);
   remat.Add("--report", flags.report,
             "What a device computes again, by source line, and the policy of jax.checkpoint that "
             "keeps the rest, as text or, for FILE.json, as JSON; - is standard error (default: no "

@@ -8,17 +8,20 @@
 
 namespace gshard {
 
-void AddCostOptionFlags(const Command& command, CostOptionFlags& flags) {
-  command.Add("--overlap", flags.overlap,
-              "Which collectives run beside compute: none, those XLA's scheduler makes async, all "
-              "(default: as the chip's compiler does)",
-              {.type = "none|xla|perfect", .one_of = {"none", "xla", "perfect"}});
+void AddAttentionFlags(const Command& command, CostOptionFlags& flags) {
   command.Add(
       "--attention", flags.attention,
       "Attention is one kernel that makes its masks and keeps its scores to itself, or dots "
       "and a softmax that write them, in time and memory alike (default: flash)",
       {.type = "flash|materialized", .one_of = {"flash", "materialized"}});
   command.AddSwitch("--no-flash", flags.no_flash, "The old name of --attention materialized");
+}
+
+void AddTimeFlags(const Command& command, CostOptionFlags& flags) {
+  command.Add("--overlap", flags.overlap,
+              "Which collectives run beside compute: none, those XLA's scheduler makes async, all "
+              "(default: as the chip's compiler does)",
+              {.type = "none|xla|perfect", .one_of = {"none", "xla", "perfect"}});
   command.Add(
       "--cycles", flags.cycles,
       "Times of a compiled text's kernels: the cycles that its compiler wrote, where the chip's "

@@ -18,8 +18,10 @@ struct CostOptionFlags {
   std::string cycles;  // empty: text
 };
 
-// All but --group-by.
-void AddCostOptionFlags(const Command& command, CostOptionFlags& flags);
+// --attention, which says what is in memory, and its old name.
+void AddAttentionFlags(const Command& command, CostOptionFlags& flags);
+// Those that say how long things take, but --group-by.
+void AddTimeFlags(const Command& command, CostOptionFlags& flags);
 // For commands that tell of groups.
 void AddGroupFlag(const Command& command, CostOptionFlags& flags);
 

@@ -31,8 +31,6 @@ size_t TrialsFor(int64_t instructions, bool tries_all) {
 
 size_t AdviceFor(size_t trials) { return std::min(kMaxAdvice, trials / kTrialsOfOneAdvice); }
 
-}  // namespace
-
 void AddChipFlags(const Command& command, ChipFlags& flags) {
   command.Add("--chip", flags.name,
               fmt::format("One of {} (default: {})", fmt::join(BuiltInChipNames(), ", "),
@@ -49,9 +47,11 @@ void AddChipFlags(const Command& command, ChipFlags& flags) {
               {.type = "jax|pytorch|megatron", .one_of = {"jax", "pytorch", "megatron"}});
 }
 
-void AddPricingFlags(const Command& command, EstimateFlags& flags) {
+}  // namespace
+
+void AddMemoryFlags(const Command& command, EstimateFlags& flags) {
   AddChipFlags(command, flags.chip);
-  AddCostOptionFlags(command, flags.cost);
+  AddAttentionFlags(command, flags.cost);
   command.Add("--tiling", flags.tiling,
               "Padding of arrays in memory: none, that of the text's tiled layouts, or tpu: "
               "T(8,128) where there is none (default: tpu for TPUs, else layout)",
@@ -60,6 +60,11 @@ void AddPricingFlags(const Command& command, EstimateFlags& flags) {
       "--combine-threshold", flags.combine_threshold,
       "Most bytes of all-reduces that the compiler makes one, such as 30MiB (default: the chip's)",
       {.type = "SIZE"});
+}
+
+void AddPricingFlags(const Command& command, EstimateFlags& flags) {
+  AddMemoryFlags(command, flags);
+  AddTimeFlags(command, flags.cost);
   command.AddSwitch("--optimize", flags.optimize,
                     "The program of one device as `gshard-opt optimize` leaves it");
 }

@@ -48,10 +48,10 @@ inline constexpr const char* kAsXlaHelp =
     "With the collectives of XLA's partitioner: sums whole, not scattered, operations where their "
     "own sharding says";
 
-// --chip, --chip-file and --stack alone, for commands that estimate nothing else.
-void AddChipFlags(const Command& command, ChipFlags& flags);
+// All that says how much memory a program takes: the chip, attention, padding, joined all-reduces.
+void AddMemoryFlags(const Command& command, EstimateFlags& flags);
 
-// Chip, network and memory: all that says how a program is priced.
+// These, and what says how long it takes: all that says how a program is priced.
 void AddPricingFlags(const Command& command, EstimateFlags& flags);
 
 // All but --num-partitions, which stands beside IN.

@@ -15,6 +15,7 @@
 #include "core/autoshard/told_plan.h"
 #include "core/estimate/device_program.h"
 #include "core/estimate/parallel_for.h"
+#include "core/remat/fit_to_memory.h"
 #include "core/report/quantity_text.h"
 #include "core/transforms/annotations/strip_shardings.h"
 #include "core/transforms/cse.h"
@@ -172,10 +173,11 @@ class AutoSharding {
     result_.perfect_s = result_.one_device_s;
     one_device_peak_ = figures->peak_bytes;
     if (!options_.remat) return {};
-    auto recomputed =
-        BestRecomputed(text, *figures, {0, options_.pricing.chip, [&](const std::string& again) {
-                                          return PriceOnOneDevice(again);
-                                        }});
+    auto recomputed = BestRecomputed(
+        text, *figures,
+        {.chip = options_.pricing.chip,
+         .cost = options_.pricing.cost,
+         .price = [&](const std::string& again) { return PriceOnOneDevice(again); }});
     if (!recomputed) return Fail(std::move(recomputed.error()));
     if (*recomputed) {
       result_.perfect_s = (*recomputed)->figures.step_time_s / static_cast<double>(devices);
@@ -244,7 +246,11 @@ class AutoSharding {
         step.peak_bytes = figures->plan.peak_bytes;
         return step;
       };
-      auto made = BestRecomputed(text, plain, {options_.limit_bytes, options_.pricing.chip, price});
+      auto made = BestRecomputed(text, plain,
+                                 {.limit_bytes = options_.limit_bytes,
+                                  .chip = options_.pricing.chip,
+                                  .cost = options_.pricing.cost,
+                                  .price = price});
       if (!made) return Fail(std::move(made.error()));
       if (!*made) return std::nullopt;
       text = std::move((*made)->text);
@@ -297,8 +303,8 @@ class AutoSharding {
     }
     if (told.zero) told.command += " | gshard-opt optimize - --passes weight-update-sharding";
     if (told.remat) {
-      told.command +=
-          fmt::format(" | gshard-opt remat - --limit {} {}", remat_limit, options_.chip_flag);
+      told.command += " | " + RematCommand("-", std::to_string(remat_limit), options_.chip_flag,
+                                           options_.pricing.cost);
     }
     result_.overlap = std::move(figures.figures.overlap);
     texts_.push_back(std::move(figures.text));

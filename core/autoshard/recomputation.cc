@@ -31,7 +31,7 @@ Expected<std::optional<RecomputedProgram>> FittedTo(const std::string& text, int
   PassContext context;
   FitOptions fit;
   fit.limit_bytes = limit_bytes;
-  fit.memory = MemoryOptionsOf(options.chip);
+  fit.memory = MemoryOptionsOf(options.chip, options.cost);
   fit.cleanup = CleanupOf(options.chip);
   auto done = FitToMemory(**module, context, fit);
   if (!done) return Fail(std::move(done.error()));

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/cost/chip.h"
+#include "core/cost/cost_report.h"
 #include "core/estimate/device_program.h"
 
 namespace gshard::autoshard {
@@ -22,6 +23,7 @@ struct RecomputedProgram {
 struct RecomputationOptions {
   int64_t limit_bytes = 0;  // of a device; 0: none
   Chip chip;
+  CostOptions cost;  // those that `price` prices by
   // Prices HLO. Called on the thread that asks.
   std::function<Expected<StepFigures>(const std::string& text)> price;
 };

@@ -1,5 +1,7 @@
 #include "core/remat/fit_to_memory.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 
@@ -141,6 +143,19 @@ Expected<RematStats> FitToMemory(Module& module, PassContext& context, const Fit
   if (!record) return Fail(std::move(record.error()));
   *options.record = std::move(*record);
   return stats;
+}
+
+std::string RematCommand(std::string_view input, std::string_view limit, std::string_view chip_flag,
+                         const CostOptions& cost) {
+  std::string command = fmt::format("gshard-opt remat {} --limit {} {}", input, limit, chip_flag);
+  if (!cost.fuse_attention) command += " --attention materialized";
+  if (cost.tiling) {
+    command += fmt::format(" --tiling {}", *cost.tiling == Tiling::kDense    ? "none"
+                                           : *cost.tiling == Tiling::kLayout ? "layout"
+                                                                             : "tpu");
+  }
+  if (cost.combine_bytes > 0) command += fmt::format(" --combine-threshold {}", cost.combine_bytes);
+  return command;
 }
 
 }  // namespace gshard

@@ -3,6 +3,10 @@
 #ifndef GSHARD_CORE_REMAT_FIT_TO_MEMORY_H_
 #define GSHARD_CORE_REMAT_FIT_TO_MEMORY_H_
 
+#include <string>
+#include <string_view>
+
+#include "core/cost/cost_report.h"
 #include "core/estimate/device_program.h"
 #include "core/pass.h"
 #include "core/remat/remat_record.h"
@@ -12,7 +16,7 @@ namespace gshard {
 
 struct FitOptions {
   int64_t limit_bytes = 0;        // per device
-  MemoryOptions memory;           // MemoryOptionsOf the chip
+  MemoryOptions memory;           // MemoryOptionsOf the chip, and of what is priced by
   Cleanup cleanup;                // CleanupOf the chip
   int64_t num_partitions = 0;     // 0: as the module says
   RematRecord* record = nullptr;  // learns which values are computed again or kept; may be null
@@ -23,6 +27,11 @@ struct FitOptions {
 // on one device while values are chosen. `peak_before` and `peak_after` are those of the program of
 // one device. Errors: those of propagation and partitioning.
 Expected<RematStats> FitToMemory(Module& module, PassContext& context, const FitOptions& options);
+
+// The shell command that does it to the HLO in `input`, `limit` being what its --limit says,
+// `chip_flag` what names the chip, and `cost` the options by which memory is counted.
+std::string RematCommand(std::string_view input, std::string_view limit, std::string_view chip_flag,
+                         const CostOptions& cost);
 
 }  // namespace gshard
 

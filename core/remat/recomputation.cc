@@ -5,12 +5,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <unordered_set>
 
 #include "core/cost/op_cost.h"
 #include "ir/builder.h"
 #include "ir/custom_call.h"
 #include "ir/op_traits.h"
+#include "ir/traversal.h"
 
 namespace gshard {
 namespace {
@@ -167,6 +169,7 @@ bool Recomputation::Drop(uint32_t buffer) {
 }
 
 std::vector<const Instruction*> Recomputation::Apply() {
+  FindLateParts();
   for (uint32_t step = peak_ + 1; step < memory_.order.size(); ++step) {
     uint32_t node = memory_.order[step];
     std::span<const uint32_t> reads = graph_.reads[node];
@@ -195,10 +198,34 @@ bool Recomputation::DependsOnDropped(const Instruction* x) const {
                      [&](uint32_t buffer) { return dropped_[buffer]; });
 }
 
+// What is computed on the fly by kernels behind the peak alone.
+void Recomputation::FindLateParts() {
+  const Users users(*computation_);
+  const auto runs_late = [&](const Instruction* x) {
+    const uint32_t node = NodeOf(x);
+    return node == kNone ? late_parts_.contains(x) : step_of_[node] > peak_;
+  };
+  const std::vector<Instruction*> order = PostOrder(*computation_);
+  for (const Instruction* x : order | std::views::reverse) {
+    const auto& readers = users.of(x);
+    if (NodeOf(x) == kNone && !readers.empty() && std::ranges::all_of(readers, runs_late)) {
+      late_parts_.insert(x);
+    }
+  }
+}
+
 // What stands for `x` at a step behind the peak.
 Instruction* Recomputation::Late(Instruction* x, uint32_t step) {
   if (auto found = late_.find(x); found != late_.end()) return found->second;
-  if (IsAvailable(x, step)) return x;
+  const bool is_late_part = late_parts_.contains(x);
+  if (IsAvailable(x, step)) {
+    // What others compute on the fly would be an array behind the clones' barrier.
+    const bool is_array = NodeOf(x) != kNone || x->opcode() == Opcode::kConstant;
+    if (is_array || is_late_part || !MayRepeat(x)) return x;
+  } else if (is_late_part) {
+    for (int64_t i = 0; i < x->operand_count(); ++i) x->set_operand(i, Late(x->operand(i), step));
+    return late_[x] = x;
+  }
   CheckInternal(MayRepeat(x), "a value that cannot be computed again was dropped");
   std::vector<Instruction*> operands;
   for (Instruction* operand : x->operands()) operands.push_back(Late(operand, step));

@@ -60,6 +60,7 @@ class Recomputation {
   void AppendInputs(const Instruction* x, std::vector<uint32_t>& inputs) const;
 
   bool DependsOnDropped(const Instruction* x) const;
+  void FindLateParts();
   Instruction* Late(Instruction* x, uint32_t step);
   void AddBarrier(uint32_t step);
   Instruction* FindTrigger(uint32_t step) const;
@@ -79,6 +80,7 @@ class Recomputation {
   std::vector<bool> dropped_, needed_, pinned_;  // by buffer
   std::unordered_map<const Instruction*, uint32_t> node_of_;
   std::unordered_map<const Instruction*, Instruction*> late_;
+  std::unordered_set<const Instruction*> late_parts_;
   std::vector<Instruction*> new_clones_;  // for the node being rewritten
   std::unordered_set<const Instruction*> is_clone_;
   std::vector<const Instruction*> added_;

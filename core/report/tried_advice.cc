@@ -102,11 +102,8 @@ class AdviceTrials {
     const double time = 1 - figures.step_time_s / step_;
     const double memory = 1 - static_cast<double>(figures.peak_bytes) / peak_;
     const MemoryReport& before = priced_.report.memory;
-    if (!Fits()) {
-      if (memory < kSmaller) return 0;
-      return memory + (figures.peak_bytes <= before.limit_bytes ? 1 + time : 0);
-    }
     const bool fits = before.limit_bytes == 0 || figures.peak_bytes <= before.limit_bytes;
+    if (!Fits()) return fits ? 1 + time + memory / 2 : memory >= kSmaller ? memory : 0;
     if (!fits || time < -1e-6 || memory < -1e-6) return 0;
     return time >= kShorter || memory >= kSmaller ? time + memory / 2 : 0;
   }
@@ -204,8 +201,8 @@ class AdviceTrials {
     fit.cleanup = CleanupOf(priced_.chip);
     fit.num_partitions = priced_.program.num_partitions;
     Try(AdviceKind::kRecomputation,
-        fmt::format("`gshard-opt remat IN --limit {} --chip {}`", LimitFlag(fit.limit_bytes),
-                    priced_.chip.name),
+        fmt::format("`{}`", RematCommand("IN", LimitFlag(fit.limit_bytes),
+                                         "--chip " + priced_.chip.name, priced_.cost)),
         "",
         {[&](Module& module, DeviceProgramOptions& program, CostOptions&) -> Expected<void> {
            PassContext context;
