@@ -27,6 +27,10 @@
 namespace gshard {
 namespace {
 
+// XLA's compiler for TPUs computes values again until a program takes no more of the memory (its
+// own words, of v3, v5e, v5p and v6e: docs/memory.md).
+constexpr double kTpuFillsShare = 0.95;
+
 // Sums up schedules from the entry's down, each once, multiplied by how often it runs.
 class ReportBuilder {
  public:
@@ -454,6 +458,9 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
   }
   report.memory.limit_bytes = static_cast<int64_t>(chip.hbm_bytes);
   report.memory.limit_name = chip.name;
+  if (chip.compiler == Chip::Compiler::kTpu && !module.header().is_scheduled) {
+    report.memory.recomputed_beyond_bytes = static_cast<int64_t>(kTpuFillsShare * chip.hbm_bytes);
+  }
   return report;
 }
 

@@ -142,6 +142,11 @@ std::string OtherMemoryText(const CostReport& report) {
         HumanBytes(static_cast<double>(report.attention_as_written->peak_bytes)),
         HumanSeconds(report.attention_as_written->step_time_s));
   }
+  if (memory.recomputed_beyond_bytes > 0 && memory.peak_bytes > memory.recomputed_beyond_bytes) {
+    out += fmt::format(
+        "  note: beyond {} XLA's compiler for TPUs computes values again by itself, if that helps\n",
+        HumanBytes(static_cast<double>(memory.recomputed_beyond_bytes)));
+  }
   if (memory.host_peak_bytes > 0) {
     out += fmt::format("  host memory    {:>12}   a device\n",
                        HumanBytes(static_cast<double>(memory.host_peak_bytes)));

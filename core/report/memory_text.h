@@ -12,7 +12,7 @@
 
 namespace gshard {
 
-// "fits tpu-v3 (16 GiB): 11.8 GiB", "does NOT fit: over by 51.5 GiB (67.5 GiB; tpu-v3 has 16 GiB)".
+// "fits tpu-v3 (15.5 GiB): 11.8 GiB", "does NOT fit: over by 52.0 GiB (67.5 GiB; tpu-v3 has 15.5 GiB)".
 // Empty without a limit.
 std::string VerdictText(const MemoryReport& report);
 

@@ -127,7 +127,7 @@ def main():
         check_check(folder, html)
         body, _ = opened(pathlib.Path(folder, "mlp.html"), "#i=wi")
         check(re.search(r"<aside[^>]*display: block.*<b>wi</b>", body), "an address selects an instruction")
-        check("fits tpu-v3 (16 GiB): 4 MiB" in body, "the verdict")
+        check("fits tpu-v3 (15.5 GiB): 4 MiB" in body, "the verdict")
         check_findings("mlp", body, html, [
             "66 % of the step waits for all-reduce", "2.50 MiB at the peak are copies that an axis could cut", "No argument is donated: outputs take another 1 MiB"])
         check_page("tiny", folder, cost, TINY, views)

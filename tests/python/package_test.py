@@ -162,7 +162,7 @@ class Answers(unittest.TestCase):
             budget.write_text(json.dumps({**json.loads(budget.read_text()), "peak_bytes": 1}))
             failed = gshard.check(MLP, budget=budget)
             self.assertEqual([each.key for each in failed.failed_checks], ["peak_bytes"])
-            self.assertIn("fits tpu-v3 (16 GiB): 4 MiB", str(failed))
+            self.assertIn("fits tpu-v3 (15.5 GiB): 4 MiB", str(failed))
         with self.assertRaises(gshard.InputError) as caught:
             gshard.check(MLP, budget={"no_such_key": 1})
         self.assertEqual(caught.exception.code, "E-COST-021")

@@ -73,6 +73,9 @@ struct MemoryReport {
 
   int64_t limit_bytes = 0;  // 0: none
   std::string limit_name;   // "tpu-v3"; empty: what --limit says
+  // Beyond it the chip's compiler computes values again by itself; 0: it does not, or has compiled
+  // the text already.
+  int64_t recomputed_beyond_bytes = 0;
   bool Fits() const { return limit_bytes == 0 || peak_bytes <= limit_bytes; }
 };
 
