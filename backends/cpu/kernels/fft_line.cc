@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <utility>
 
 namespace gshard::cpu {
 namespace {
@@ -27,17 +26,19 @@ std::vector<int64_t> Factorize(int64_t n) {
   return radices;
 }
 
-// Rows [0, rows) of `count` elements times a factor each. Plain products: std::complex's own look
+// Element k of `count` lines times factor k, k < elements. Plain products: std::complex's own look
 // after infinities.
-void Scale(int64_t rows, int64_t count, const std::vector<Complex>& factors, SplitComplex from,
-           SplitComplex to) {
-  for (int64_t k = 0; k < rows; ++k) {
+void Scale(int64_t elements, int64_t count, const std::vector<Complex>& factors, SplitComplex from,
+           int64_t from_distance, SplitComplex to, int64_t to_distance) {
+  for (int64_t k = 0; k < elements; ++k) {
     const double real = factors[static_cast<size_t>(k)].real();
     const double imag = factors[static_cast<size_t>(k)].imag();
-    for (int64_t i = k * count; i < (k + 1) * count; ++i) {
-      const double a = from.real[i], b = from.imag[i];
-      to.real[i] = a * real - b * imag;
-      to.imag[i] = a * imag + b * real;
+    const SplitComplex in{from.real + k * from_distance, from.imag + k * from_distance};
+    const SplitComplex out{to.real + k * to_distance, to.imag + k * to_distance};
+    for (int64_t l = 0; l < count; ++l) {
+      const double a = in.real[l], b = in.imag[l];
+      out.real[l] = a * real - b * imag;
+      out.imag[l] = a * imag + b * real;
     }
   }
 }
@@ -71,59 +72,70 @@ FftLine::FftLine(int64_t length, bool inverse) : length_(length), sign_(inverse 
     }
   }
   std::vector<double> room(static_cast<size_t>(forward_->RoomElements(1)));
-  forward_->Run(1, {real.data(), imag.data()}, room.data());
+  forward_->Run(1, 1, {real.data(), imag.data()}, room.data());
   for (size_t k = 0; k < real.size(); ++k) filter_.emplace_back(real[k], imag[k]);
 }
 
 int64_t FftLine::RoomElements(int64_t count) const {
-  if (forward_ == nullptr) return 2 * count * length_;
-  return 2 * count * forward_->length() + forward_->RoomElements(count);
+  if (forward_ == nullptr) return 4 * PartDistance(count * length_);
+  return 2 * PartDistance(count * forward_->length()) + forward_->RoomElements(count);
 }
 
-void FftLine::Run(int64_t count, SplitComplex lines, double* room) const {
+void FftLine::Run(int64_t count, int64_t distance, SplitComplex lines, double* room) const {
   if (length_ <= 1) return;
   if (forward_ == nullptr) {
-    MixedRadix(count, lines, room);
+    MixedRadix(count, distance, lines, room);
   } else {
-    Bluestein(count, lines, room);
+    Bluestein(count, distance, lines, room);
   }
 }
 
-void FftLine::MixedRadix(int64_t count, SplitComplex lines, double* room) const {
-  const int64_t elements = count * length_;
-  SplitComplex from = lines, to{room, room + elements};
-  int64_t stride = 1;
-  for (const int64_t radix : radices_) {
-    RunFftPass({.radix = radix,
-                .groups = length_ / (radix * stride),
+void FftLine::MixedRadix(int64_t count, int64_t distance, SplitComplex lines, double* room) const {
+  const int64_t part = PartDistance(count * length_);
+  const SplitComplex rooms[] = {{room, room + part}, {room + 2 * part, room + 3 * part}};
+  SplitComplex from = lines;
+  int64_t from_distance = distance, stride = 1;
+  for (size_t i = 0; i < radices_.size(); ++i) {
+    // A pass cannot be in place: a single one goes through the room.
+    const bool is_last = i + 1 == radices_.size() && i > 0;
+    const SplitComplex to = is_last ? lines : rooms[i % 2];
+    const int64_t to_distance = is_last ? distance : count;
+    RunFftPass({.radix = radices_[i],
+                .groups = length_ / (radices_[i] * stride),
                 .stride = stride,
                 .lines = count,
+                .in_distance = from_distance,
+                .out_distance = to_distance,
                 .n = length_,
                 .sign = sign_,
                 .root_real = root_real_.data(),
                 .root_imag = root_imag_.data()},
                from, to);
-    stride *= radix;
-    std::swap(from, to);
+    stride *= radices_[i];
+    from = to;
+    from_distance = to_distance;
   }
   if (from.real == lines.real) return;
-  std::copy_n(from.real, elements, lines.real);
-  std::copy_n(from.imag, elements, lines.imag);
+  for (int64_t k = 0; k < length_; ++k) {
+    std::copy_n(from.real + k * count, count, lines.real + k * distance);
+    std::copy_n(from.imag + k * count, count, lines.imag + k * distance);
+  }
 }
 
 // jk = (j^2 + k^2 - (j-k)^2) / 2 makes the transform a convolution with a chirp.
-void FftLine::Bluestein(int64_t count, SplitComplex lines, double* room) const {
+void FftLine::Bluestein(int64_t count, int64_t distance, SplitComplex lines, double* room) const {
   const int64_t padded = forward_->length();
-  const SplitComplex work{room, room + padded * count};
-  double* inner = room + 2 * padded * count;
-  Scale(length_, count, chirp_, lines, work);
-  for (double* part : {work.real, work.imag}) {
-    std::fill_n(part + length_ * count, (padded - length_) * count, 0.0);
+  const int64_t part = PartDistance(padded * count);
+  const SplitComplex work{room, room + part};
+  double* inner = room + 2 * part;
+  Scale(length_, count, chirp_, lines, distance, work, count);
+  for (double* half : {work.real, work.imag}) {
+    std::fill_n(half + length_ * count, (padded - length_) * count, 0.0);
   }
-  forward_->Run(count, work, inner);
-  Scale(padded, count, filter_, work, work);
-  backward_->Run(count, work, inner);
-  Scale(length_, count, chirp_, work, lines);
+  forward_->Run(count, count, work, inner);
+  Scale(padded, count, filter_, work, count, work, count);
+  backward_->Run(count, count, work, inner);
+  Scale(length_, count, chirp_, work, count, lines, distance);
 }
 
 }  // namespace gshard::cpu

@@ -21,15 +21,16 @@ class FftLine {
 
   FftLine(int64_t length, bool inverse);
 
-  // Transforms `count` lines in place: element k of line l is at [k * count + l]. A line's bits do
-  // not depend on the others. `room` holds RoomElements(count) more doubles.
-  void Run(int64_t count, SplitComplex lines, double* room) const;
+  // Transforms `count` lines in place: element k of line l is at [k * distance + l], `distance`
+  // being `count` or more. A line's bits do not depend on the others. `room` holds
+  // RoomElements(count) more doubles.
+  void Run(int64_t count, int64_t distance, SplitComplex lines, double* room) const;
   int64_t RoomElements(int64_t count) const;
   int64_t length() const { return length_; }
 
  private:
-  void MixedRadix(int64_t count, SplitComplex lines, double* room) const;
-  void Bluestein(int64_t count, SplitComplex lines, double* room) const;
+  void MixedRadix(int64_t count, int64_t distance, SplitComplex lines, double* room) const;
+  void Bluestein(int64_t count, int64_t distance, SplitComplex lines, double* room) const;
 
   int64_t length_;
   double sign_;  // of the exponent

@@ -38,77 +38,148 @@ HWY_INLINE Value<V> Times(Value<V> a, Value<V> b) {
           hn::Add(hn::Mul(a.real, b.imag), hn::Mul(a.imag, b.real))};
 }
 
-// The elements [begin, begin + Lanes(d)) of one group.
+// Elements of one group. What its elements have in common is looked up once: stores of vectors may
+// change anything, as far as the compiler knows.
 template <class D, int64_t kRadix>
-struct Butterfly {
-  using V = hn::Vec<D>;
-  D d;
-  const FftPass& pass;
-  SplitComplex in, out;
-  int64_t group, begin;
-
-  HWY_INLINE int64_t Row() const { return pass.stride * pass.lines; }
-  HWY_INLINE Value<V> Root(int64_t k) const {
-    return {hn::Set(d, pass.root_real[k]), hn::Set(d, pass.root_imag[k])};
-  }
-  HWY_INLINE Value<V> Load(int64_t r) const {
-    const int64_t at = (r * pass.groups + group) * Row() + begin;
-    return {hn::LoadU(d, in.real + at), hn::LoadU(d, in.imag + at)};
-  }
-  HWY_INLINE void Store(int64_t r, Value<V> value) const {
-    const int64_t root = group * r * pass.stride;  // less than n
-    if (root != 0) value = Times(value, Root(root));
-    const int64_t at = (group * pass.radix + r) * Row() + begin;
-    hn::StoreU(value.real, d, out.real + at);
-    hn::StoreU(value.imag, d, out.imag + at);
-  }
-
-  HWY_INLINE void Run() const {
-    if constexpr (kRadix == 2) {
-      const Value<V> a = Load(0), b = Load(1);
-      Store(0, Sum(a, b));
-      Store(1, Difference(a, b));
-    } else if constexpr (kRadix == 4) {
-      const Value<V> x0 = Load(0), x1 = Load(1), x2 = Load(2), x3 = Load(3);
-      const Value<V> a = Sum(x0, x2), b = Difference(x0, x2), c = Sum(x1, x3);
-      const Value<V> e = Difference(x1, x3);
-      const V sign = hn::Set(d, pass.sign);
-      const Value<V> turned{hn::Neg(hn::Mul(sign, e.imag)), hn::Mul(sign, e.real)};
-      Store(0, Sum(a, c));
-      Store(1, Sum(b, turned));
-      Store(2, Difference(a, c));
-      Store(3, Difference(b, turned));
-    } else {
-      for (int64_t j = 0; j < pass.radix; ++j) {
-        Value<V> sum = Load(0);
-        for (int64_t r = 1; r < pass.radix; ++r) {
-          sum = Sum(sum, Times(Load(r), Root(j * r % pass.radix * (pass.n / pass.radix))));
-        }
-        Store(j, sum);
-      }
+class Group {
+ public:
+  // Of the pass's elements [element, ..) of a line.
+  HWY_INLINE Group(D d, const FftPass& pass, SplitComplex in, SplitComplex out, int64_t group,
+                   int64_t element)
+      : d_(d), sign_(hn::Set(d, pass.sign)) {
+    for (int64_t r = 0; r < kRadix; ++r) {
+      const auto i = static_cast<size_t>(r);
+      const int64_t from = (r * pass.groups + group) * pass.stride + element;
+      const int64_t to = (group * kRadix + r) * pass.stride + element;
+      in_[i] = {in.real + from * pass.in_distance, in.imag + from * pass.in_distance};
+      out_[i] = {out.real + to * pass.out_distance, out.imag + to * pass.out_distance};
+      const int64_t root = group * r * pass.stride;  // less than n
+      roots_[i] = {hn::Set(d, pass.root_real[root]), hn::Set(d, pass.root_imag[root])};
     }
   }
+
+  // The elements from `begin` on, as long as they fill vectors, before `end`; returns the next one.
+  template <bool kTurns>
+  HWY_INLINE int64_t Run(int64_t begin, int64_t end) const {
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d_));
+    for (; begin + lanes <= end; begin += lanes) {
+      if constexpr (kRadix == 2) {
+        const Value<V> a = Load(0, begin), b = Load(1, begin);
+        Store<false>(0, begin, Sum(a, b));
+        Store<kTurns>(1, begin, Difference(a, b));
+      } else {
+        const Value<V> x0 = Load(0, begin), x1 = Load(1, begin);
+        const Value<V> x2 = Load(2, begin), x3 = Load(3, begin);
+        const Value<V> a = Sum(x0, x2), b = Difference(x0, x2), c = Sum(x1, x3);
+        const Value<V> e = Difference(x1, x3);
+        const Value<V> turned{hn::Neg(hn::Mul(sign_, e.imag)), hn::Mul(sign_, e.real)};
+        Store<false>(0, begin, Sum(a, c));
+        Store<kTurns>(1, begin, Sum(b, turned));
+        Store<kTurns>(2, begin, Difference(a, c));
+        Store<kTurns>(3, begin, Difference(b, turned));
+      }
+    }
+    return begin;
+  }
+
+ private:
+  using V = hn::Vec<D>;
+  static_assert(kRadix == 2 || kRadix == 4);
+  static constexpr auto kCount = static_cast<size_t>(kRadix);
+
+  HWY_INLINE Value<V> Load(size_t r, int64_t at) const {
+    return {hn::LoadU(d_, in_[r].real + at), hn::LoadU(d_, in_[r].imag + at)};
+  }
+  template <bool kTurns>
+  HWY_INLINE void Store(size_t r, int64_t at, Value<V> value) const {
+    if constexpr (kTurns) value = Times(value, roots_[r]);
+    hn::StoreU(value.real, d_, out_[r].real + at);
+    hn::StoreU(value.imag, d_, out_[r].imag + at);
+  }
+
+  D d_;
+  V sign_;
+  SplitComplex in_[kCount], out_[kCount];
+  Value<V> roots_[kCount];
 };
 
 template <int64_t kRadix>
 void RunRadix(const FftPass& pass, SplitComplex in, SplitComplex out) {
   const hn::ScalableTag<double> d;
   const hn::CappedTag<double, 1> one;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t row = pass.stride * pass.lines;
+  // Elements that lie beside each other are taken as more lines of one.
+  const bool is_dense = pass.in_distance == pass.lines && pass.out_distance == pass.lines;
+  const int64_t elements = is_dense ? 1 : pass.stride;
+  const int64_t row = is_dense ? pass.stride * pass.lines : pass.lines;
   for (int64_t g = 0; g < pass.groups; ++g) {
-    int64_t i = 0;
-    for (; i + lanes <= row; i += lanes) {
-      Butterfly<decltype(d), kRadix>{d, pass, in, out, g, i}.Run();
+    for (int64_t e = 0; e < elements; ++e) {
+      // The first group's roots are 1: multiplied by them infinities would be none.
+      const Group<decltype(d), kRadix> vectors(d, pass, in, out, g, e);
+      const int64_t rest =
+          g == 0 ? vectors.template Run<false>(0, row) : vectors.template Run<true>(0, row);
+      if (rest == row) continue;
+      const Group<decltype(one), kRadix> single(one, pass, in, out, g, e);
+      g == 0 ? single.template Run<false>(rest, row) : single.template Run<true>(rest, row);
     }
-    for (; i < row; ++i) Butterfly<decltype(one), kRadix>{one, pass, in, out, g, i}.Run();
+  }
+}
+
+// Any radix, by its definition: an element of one group, of the lines [line, line + Lanes(d)).
+template <class D>
+struct SmallTransform {
+  using V = hn::Vec<D>;
+  D d;
+  const FftPass& pass;
+  SplitComplex in, out;
+  int64_t group, element, line;
+
+  HWY_INLINE Value<V> Root(int64_t k) const {
+    return {hn::Set(d, pass.root_real[k]), hn::Set(d, pass.root_imag[k])};
+  }
+  HWY_INLINE Value<V> Load(int64_t r) const {
+    const int64_t from = (r * pass.groups + group) * pass.stride + element;
+    const int64_t at = from * pass.in_distance + line;
+    return {hn::LoadU(d, in.real + at), hn::LoadU(d, in.imag + at)};
+  }
+  HWY_INLINE void Store(int64_t r, Value<V> value) const {
+    const int64_t root = group * r * pass.stride;  // less than n
+    if (root != 0) value = Times(value, Root(root));
+    const int64_t to = (group * pass.radix + r) * pass.stride + element;
+    const int64_t at = to * pass.out_distance + line;
+    hn::StoreU(value.real, d, out.real + at);
+    hn::StoreU(value.imag, d, out.imag + at);
+  }
+
+  HWY_INLINE void Run() const {
+    for (int64_t j = 0; j < pass.radix; ++j) {
+      Value<V> sum = Load(0);
+      for (int64_t r = 1; r < pass.radix; ++r) {
+        sum = Sum(sum, Times(Load(r), Root(j * r % pass.radix * (pass.n / pass.radix))));
+      }
+      Store(j, sum);
+    }
+  }
+};
+
+void RunAnyRadix(const FftPass& pass, SplitComplex in, SplitComplex out) {
+  const hn::ScalableTag<double> d;
+  const hn::CappedTag<double, 1> one;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t g = 0; g < pass.groups; ++g) {
+    for (int64_t e = 0; e < pass.stride; ++e) {
+      int64_t l = 0;
+      for (; l + lanes <= pass.lines; l += lanes) {
+        SmallTransform<decltype(d)>{d, pass, in, out, g, e, l}.Run();
+      }
+      for (; l < pass.lines; ++l) SmallTransform<decltype(one)>{one, pass, in, out, g, e, l}.Run();
+    }
   }
 }
 
 void RunPass(const FftPass& pass, SplitComplex in, SplitComplex out) {
   if (pass.radix == 2) return RunRadix<2>(pass, in, out);
   if (pass.radix == 4) return RunRadix<4>(pass, in, out);
-  RunRadix<0>(pass, in, out);
+  RunAnyRadix(pass, in, out);
 }
 
 }  // namespace

@@ -16,14 +16,14 @@ RealFftLine::RealFftLine(int64_t length, bool inverse)
 }
 
 void RealFftLine::Run(int64_t count, int64_t row, SplitComplex lines, double* room) const {
-  const int64_t elements = half_.length() * count;
-  const SplitComplex parts{room, room + elements};
+  const int64_t distance = PartDistance(half_.length() * count);
+  const SplitComplex parts{room, room + distance};
   if (inverse_) {
     FromBins(count, row, lines, parts);
   } else {
     FromSignal(count, row, lines, parts);
   }
-  half_.Run(count, parts, room + 2 * elements);
+  half_.Run(count, count, parts, room + 2 * distance);
   if (inverse_) {
     ToSignal(count, row, parts, lines);
   } else {

@@ -24,7 +24,7 @@ class RealFftLine {
   // RoomElements(count) doubles.
   void Run(int64_t count, int64_t row, SplitComplex lines, double* room) const;
   int64_t RoomElements(int64_t count) const {
-    return 2 * half_.length() * count + half_.RoomElements(count);
+    return 2 * PartDistance(half_.length() * count) + half_.RoomElements(count);
   }
 
   static constexpr int64_t kMaxLines = 8;

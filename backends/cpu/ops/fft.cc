@@ -34,7 +34,8 @@ class FftKernel : public Kernel {
     for (const int64_t n : length) {
       lines_.emplace_back(n, inverse);
       const int64_t together = Together(n);
-      room_ = std::max(room_, 2 * n * together + lines_.back().RoomElements(together));
+      room_ =
+          std::max(room_, 2 * PartDistance(n * together) + lines_.back().RoomElements(together));
       size_ *= n;
     }
     if (inverse && size_ > 0) scale_ = 1 / static_cast<double>(size_);
@@ -45,6 +46,7 @@ class FftKernel : public Kernel {
       room_ = std::max(room_, real_line_->RoomElements(Together(last_)));
     }
     half_ = last_ == 0 ? 0 : last_ / 2 + 1;
+    pitch_ = last_ + (lines_.size() > 1 ? kTogether : 0);
     const int64_t rows = last_ == 0 ? 0 : size_ / last_;
     in_size_ = type_ == FftType::kIrfft ? rows * half_ : size_;
     out_size_ = type_ == FftType::kRfft ? rows * half_ : size_;
@@ -60,7 +62,7 @@ class FftKernel : public Kernel {
     if (count == 0) return;
     // Of single lines several batches are taken at once.
     const int64_t most = lines_.size() == 1 ? Together(last_) : 1;
-    const SplitComplex box{Allocate(most * size_, scratch), Allocate(most * size_, scratch)};
+    const SplitComplex box = AllocateBox(most, scratch);
     double* room = Allocate(room_, scratch);
     const int64_t batches = count / out_size_;
     for (int64_t b = 0; b < batches; b += most) {
@@ -77,7 +79,7 @@ class FftKernel : public Kernel {
   bool RunsInSteps() const override { return lines_.size() > 1 && batch_ > 0 && batch_ <= kFew; }
   void RunSteps(const PieceRunner& run, ConstBuffers operands, Buffers results,
                 Scratch& scratch) const override {
-    const SplitComplex box{Allocate(size_, scratch), Allocate(size_, scratch)};
+    const SplitComplex box = AllocateBox(1, scratch);
     const int64_t rows = size_ / last_;
     for (int64_t b = 0; b < batch_; ++b) {
       run(rows, Together(last_), [&](Range part, Scratch& own) {
@@ -105,23 +107,28 @@ class FftKernel : public Kernel {
   static double* Allocate(int64_t count, Scratch& scratch) {
     return reinterpret_cast<double*>(scratch.Allocate(static_cast<size_t>(count) * sizeof(double)));
   }
+  SplitComplex AllocateBox(int64_t batches, Scratch& scratch) const {
+    const int64_t elements = batches * size_ / last_ * pitch_;
+    return {Allocate(elements, scratch), Allocate(elements, scratch)};
+  }
 
-  // Rows of boxes, which are as wide as the true length of the last dim, from those of batch
-  // `batch` on.
+  // Rows of boxes, at a distance of `pitch_`, from those of batch `batch` on. They have the true
+  // length of the last dim.
   void Load(Range rows, ConstBuffers operands, int64_t batch, SplitComplex box) const {
     if (type_ == FftType::kRfft) {
       const T* in = reinterpret_cast<const T*>(operands[0]) + batch * in_size_;
-      const int64_t begin = rows.begin * last_, count = (rows.end - rows.begin) * last_;
-      std::copy_n(in + begin, count, box.real + begin);
-      std::fill_n(box.imag + begin, count, 0.0);
+      for (int64_t row = rows.begin; row < rows.end; ++row) {
+        std::copy_n(in + row * last_, last_, box.real + row * pitch_);
+        std::fill_n(box.imag + row * pitch_, last_, 0.0);
+      }
       return;
     }
     const int64_t width = type_ == FftType::kIrfft ? half_ : last_;
     const auto* in = reinterpret_cast<const std::complex<T>*>(operands[0]) + batch * in_size_;
     for (int64_t row = rows.begin; row < rows.end; ++row) {
       for (int64_t i = 0; i < width; ++i) {
-        box.real[row * last_ + i] = in[row * width + i].real();
-        box.imag[row * last_ + i] = in[row * width + i].imag();
+        box.real[row * pitch_ + i] = in[row * width + i].real();
+        box.imag[row * pitch_ + i] = in[row * width + i].imag();
       }
     }
   }
@@ -133,8 +140,9 @@ class FftKernel : public Kernel {
   void Store(Range rows, SplitComplex box, Buffers results, int64_t batch) const {
     if (type_ == FftType::kIrfft) {
       T* out = reinterpret_cast<T*>(results[0]) + batch * out_size_;
-      for (int64_t i = rows.begin * last_; i < rows.end * last_; ++i) {
-        out[i] = Result(box.real[i]);
+      for (int64_t row = rows.begin; row < rows.end; ++row) {
+        for (int64_t i = 0; i < last_; ++i)
+          out[row * last_ + i] = Result(box.real[row * pitch_ + i]);
       }
       return;
     }
@@ -142,7 +150,7 @@ class FftKernel : public Kernel {
     auto* out = reinterpret_cast<std::complex<T>*>(results[0]) + batch * out_size_;
     for (int64_t row = rows.begin; row < rows.end; ++row) {
       for (int64_t i = 0; i < width; ++i) {
-        const int64_t at = row * last_ + i;
+        const int64_t at = row * pitch_ + i;
         out[row * width + i] = {Result(box.real[at]), Result(box.imag[at])};
       }
     }
@@ -152,7 +160,7 @@ class FftKernel : public Kernel {
   void TransformLast(Range rows, SplitComplex box, double* room) const {
     const int64_t together = Together(last_);
     const auto line = [&](int64_t row) {
-      return SplitComplex{box.real + row * last_, box.imag + row * last_};
+      return SplitComplex{box.real + row * pitch_, box.imag + row * pitch_};
     };
     if (type_ == FftType::kIrfft && !real_line_) {
       for (int64_t row = rows.begin; row < rows.end; ++row) FillMirrored(line(row));
@@ -160,9 +168,9 @@ class FftKernel : public Kernel {
     for (int64_t row = rows.begin; row < rows.end; row += together) {
       const int64_t count = std::min(together, rows.end - row);
       if (real_line_) {
-        real_line_->Run(count, last_, line(row), room);
+        real_line_->Run(count, pitch_, line(row), room);
       } else {
-        RunLines(lines_.back(), count, last_, 1, line(row), room);
+        RunRows(count, line(row), room);
       }
     }
     if (type_ != FftType::kRfft) return;
@@ -184,40 +192,37 @@ class FftKernel : public Kernel {
     }
   }
 
-  // `count` lines that begin at distance `step`, their elements at distance `inner`, to or from
+  // `count` lines that begin at distance `pitch_`, their elements side by side, to or from
   // interleaved ones. With kCount it is known to the compiler.
-  template <bool kBack, int64_t kCount, int64_t kStep>
-  static void Interleave(int64_t n, int64_t count, int64_t step, int64_t inner, double* box,
-                         double* lines) {
+  template <bool kBack, int64_t kCount>
+  void Interleave(int64_t n, int64_t count, double* box, double* lines) const {
     if constexpr (kCount > 0) count = kCount;
-    if constexpr (kStep > 0) step = kStep;
-    for (int64_t k = 0; k < n; ++k, box += inner, lines += count) {
+    for (int64_t k = 0; k < n; ++k, ++box, lines += count) {
       for (int64_t l = 0; l < count; ++l) {
         if constexpr (kBack) {
-          box[l * step] = lines[l];
+          box[l * pitch_] = lines[l];
         } else {
-          lines[l] = box[l * step];
+          lines[l] = box[l * pitch_];
         }
       }
     }
   }
   template <bool kBack>
-  static void Interleave(int64_t n, int64_t count, int64_t step, int64_t inner, double* box,
-                         double* lines) {
-    if (count != kTogether) return Interleave<kBack, 0, 0>(n, count, step, inner, box, lines);
-    if (step == 1) return Interleave<kBack, kTogether, 1>(n, count, step, inner, box, lines);
-    Interleave<kBack, kTogether, 0>(n, count, step, inner, box, lines);
+  void Interleave(int64_t n, int64_t count, double* box, double* lines) const {
+    if (count == kTogether) return Interleave<kBack, kTogether>(n, count, box, lines);
+    Interleave<kBack, 0>(n, count, box, lines);
   }
 
-  static void RunLines(const FftLine& line, int64_t count, int64_t step, int64_t inner,
-                       SplitComplex box, double* room) {
-    const int64_t n = line.length();
-    const SplitComplex lines{room, room + n * count};
-    Interleave<false>(n, count, step, inner, box.real, lines.real);
-    Interleave<false>(n, count, step, inner, box.imag, lines.imag);
-    line.Run(count, lines, room + 2 * n * count);
-    Interleave<true>(n, count, step, inner, box.real, lines.real);
-    Interleave<true>(n, count, step, inner, box.imag, lines.imag);
+  // `count` rows.
+  void RunRows(int64_t count, SplitComplex rows, double* room) const {
+    const FftLine& line = lines_.back();
+    const int64_t n = line.length(), distance = PartDistance(n * count);
+    const SplitComplex lines{room, room + distance};
+    Interleave<false>(n, count, rows.real, lines.real);
+    Interleave<false>(n, count, rows.imag, lines.imag);
+    line.Run(count, count, lines, room + 2 * distance);
+    Interleave<true>(n, count, rows.real, lines.real);
+    Interleave<true>(n, count, rows.imag, lines.imag);
   }
 
   // IRFFT transforms the last dim when the kept half is complete.
@@ -236,13 +241,13 @@ class FftKernel : public Kernel {
     const FftLine& line = lines_[d];
     const int64_t n = line.length(), together = Together(n), width = WidthBeside();
     const int64_t groups_of_row = (width + together - 1) / together;
-    int64_t inner = 1;
-    for (size_t i = d + 1; i < lines_.size(); ++i) inner *= lines_[i].length();
-    const int64_t inner_rows = inner / last_;
+    int64_t inner_rows = 1;
+    for (size_t i = d + 1; i + 1 < lines_.size(); ++i) inner_rows *= lines_[i].length();
+    const int64_t inner = inner_rows * pitch_;
     for (int64_t group = groups.begin; group < groups.end; ++group) {
       const int64_t row = group / groups_of_row, k = group % groups_of_row * together;
-      const int64_t at = row / inner_rows * n * inner + row % inner_rows * last_ + k;
-      RunLines(line, std::min(together, width - k), 1, inner, {box.real + at, box.imag + at}, room);
+      const int64_t at = row / inner_rows * n * inner + row % inner_rows * pitch_ + k;
+      line.Run(std::min(together, width - k), inner, {box.real + at, box.imag + at}, room);
     }
   }
 
@@ -251,6 +256,9 @@ class FftKernel : public Kernel {
   std::optional<RealFftLine> real_line_;  // the last dim of real transforms, if its length is even
   int64_t size_ = 1;                      // elements of the box of one batch
   int64_t last_ = 1, half_ = 1;
+  // From one row of a box to the next: more than a row, since the columns of rows whose length is a
+  // power of two would share few sets of the cache.
+  int64_t pitch_ = 1;
   int64_t in_size_ = 1, out_size_ = 1, batch_ = 1;
   int64_t room_ = 0;
   double scale_ = 1;

@@ -12,20 +12,26 @@ namespace {
 
 using Lines = std::vector<std::vector<std::complex<double>>>;
 
-Lines Transformed(const FftLine& fft, const Lines& lines) {
-  const auto count = static_cast<int64_t>(lines.size());
-  std::vector<double> real, imag;
-  for (size_t k = 0; k < static_cast<size_t>(fft.length()); ++k) {
-    for (const auto& line : lines) {
-      real.push_back(line[k].real());
-      imag.push_back(line[k].imag());
+// `gap` elements lie between an element of the last line and the next one of the first.
+Lines Transformed(const FftLine& fft, const Lines& lines, size_t gap) {
+  const size_t count = lines.size(), distance = count + gap;
+  const auto length = static_cast<size_t>(fft.length());
+  std::vector<double> real(length * distance, 7), imag(length * distance, 8);
+  for (size_t k = 0; k < length; ++k) {
+    for (size_t l = 0; l < count; ++l) {
+      real[k * distance + l] = lines[l][k].real();
+      imag[k * distance + l] = lines[l][k].imag();
     }
   }
-  std::vector<double> room(static_cast<size_t>(fft.RoomElements(count)));
-  fft.Run(count, {real.data(), imag.data()}, room.data());
+  const auto side_by_side = static_cast<int64_t>(count);
+  std::vector<double> room(static_cast<size_t>(fft.RoomElements(side_by_side)));
+  fft.Run(side_by_side, static_cast<int64_t>(distance), {real.data(), imag.data()}, room.data());
   Lines results = lines;
-  for (size_t at = 0; at < real.size(); ++at) {
-    results[at % lines.size()][at / lines.size()] = {real[at], imag[at]};
+  for (size_t k = 0; k < length; ++k) {
+    for (size_t l = 0; l < count; ++l) {
+      results[l][k] = {real[k * distance + l], imag[k * distance + l]};
+    }
+    for (size_t l = count; l < distance; ++l) CHECK(real[k * distance + l] == 7);
   }
   return results;
 }
@@ -52,9 +58,10 @@ TEST_CASE("lines of all lengths are transformed, one or many, with the same bits
       for (auto& line : lines) {
         for (auto& x : line) x = {normal(random), normal(random)};
       }
-      const Lines together = Transformed(fft, lines);
+      const Lines together = Transformed(fft, lines, 0);
+      CHECK(Transformed(fft, lines, 5) == together);
       for (size_t l = 0; l < lines.size(); ++l) {
-        CHECK(Transformed(fft, {lines[l]})[0] == together[l]);
+        CHECK(Transformed(fft, {lines[l]}, 0)[0] == together[l]);
       }
       for (size_t j = 0; j < n; ++j) {
         const std::complex<double> expected = ByDefinition(lines[3], j, inverse ? 1 : -1);
