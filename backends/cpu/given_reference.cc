@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "backends/cpu/io/inputs.h"
@@ -167,18 +168,48 @@ class SameValues {
   Partners partners_;
 };
 
+// Is an instruction of the program what one of the partitioned reference is, down to what both name
+// after the whole graph? Names that partitioning made up tell nothing: it counts them.
+class MadeFromNamed {
+ public:
+  explicit MadeFromNamed(std::span<const LocalForm> forms) {
+    for (const LocalForm& form : forms) named_.insert(form.name);
+  }
+
+  bool operator()(const Instruction& program, const Instruction& reference) {
+    const auto [known, is_new] = known_.try_emplace(&reference, false);
+    if (!is_new) return known->second;
+    const auto is_same = [&](const Instruction* y, const Instruction* x) {
+      return y->name() == x->name() && (named_.contains(x->name()) || (*this)(*y, *x));
+    };
+    const bool is_made_alike =
+        program.opcode() == reference.opcode() &&
+        std::ranges::equal(program.operands(), reference.operands(), is_same);
+    return known_[&reference] = is_made_alike;
+  }
+
+ private:
+  std::unordered_set<std::string_view> named_;
+  std::unordered_map<const Instruction*, bool> known_;  // of the reference
+};
+
 }  // namespace
 
 std::vector<LocalForm> FormsByName(const Module& program, std::vector<LocalForm> forms) {
   // Passes of stages compute a micro-batch's values, and partitioning gives new names to much of
   // them.
   if (IsCompiledByXla(program) || IsCompiled(program) || IsPipelined(program)) return {};
+  if (forms.empty()) return forms;
   const auto by_name = ByName(program);
+  const bool has_all_names = HasNamesOf(program, forms.front().local->parent()->module());
+  MadeFromNamed is_made_alike(forms);
   std::erase_if(forms, [&](LocalForm& form) {
     const auto found = by_name.find(form.local->name());
     if (found == by_name.end() || !SameArray(found->second->shape(), form.local->shape())) {
       return true;
     }
+    const bool is_made_up = form.local->name() != form.name;
+    if (is_made_up && !has_all_names && !is_made_alike(*found->second, *form.local)) return true;
     form.local = found->second;
     return false;
   });

@@ -15,8 +15,10 @@ namespace gshard::cpu {
 
 // `forms`, as our partitioner would have them of the reference, in `program`: where an array of the
 // reference has the name and the shape there, it is taken for the same array, spread in the same
-// way. None of compiled text, also of one device: there names are given anew while it is optimised,
-// so that only the results are known to be the same; nor of a pipelined program.
+// way. A name that partitioning made up must also be made of the same, unless the program has all
+// names of the reference: counted names of two programs meet by chance. None of compiled text, also
+// of one device: there names are given anew while it is optimised, so that only the results are
+// known to be the same; nor of a pipelined program.
 std::vector<LocalForm> FormsByName(const Module& program, std::vector<LocalForm> forms);
 
 // Which shardings the reference takes from the program's record before it is partitioned itself.
