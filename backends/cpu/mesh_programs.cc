@@ -175,7 +175,8 @@ Expected<Partitioning> ChoosePartitioning(const Module& module, bool partitioned
   if (has_given) {
     return Fail(MakeError("E-RUN-VERIFY",
                           "--reference goes with a program that is partitioned or compiled, and "
-                          "this one is neither: --verify alone compares it with itself"));
+                          "this one is neither: --verify alone compares it with itself",
+                          "gshard-opt partition IN | gshard-run - --reference FILE --verify"));
   }
   if (!partitioned && grid.partitions > 1) return Partitioning::kModule;
   if (options.verify && grid.device_count() > 1) {
