@@ -168,6 +168,13 @@ class SameValues {
   Partners partners_;
 };
 
+bool HaveNamesOf(const InstructionsByName& program, const Module& reference) {
+  return std::ranges::all_of(reference.computations(), [&](const Computation* computation) {
+    return std::ranges::all_of(computation->instructions(),
+                               [&](const Instruction* x) { return program.contains(x->name()); });
+  });
+}
+
 // Is an instruction of the program what one of the partitioned reference is, down to what both name
 // after the whole graph? Names that partitioning made up tell nothing: it counts them.
 class MadeFromNamed {
@@ -201,7 +208,7 @@ std::vector<LocalForm> FormsByName(const Module& program, std::vector<LocalForm>
   if (IsCompiledByXla(program) || IsCompiled(program) || IsPipelined(program)) return {};
   if (forms.empty()) return forms;
   const auto by_name = ByName(program);
-  const bool has_all_names = HasNamesOf(program, forms.front().local->parent()->module());
+  const bool has_all_names = HaveNamesOf(by_name, forms.front().local->parent()->module());
   MadeFromNamed is_made_alike(forms);
   std::erase_if(forms, [&](LocalForm& form) {
     const auto found = by_name.find(form.local->name());
@@ -241,9 +248,7 @@ bool TakeShardings(Module& reference, const Module& program, TakenShardings whic
 }
 
 bool HasNamesOf(const Module& program, const Module& reference) {
-  const auto by_name = ByName(program);
-  return std::ranges::all_of(ByName(reference),
-                             [&](const auto& pair) { return by_name.contains(pair.first); });
+  return HaveNamesOf(ByName(program), reference);
 }
 
 bool IsNamedAlike(const Module& program, const Module& reference) {

@@ -43,43 +43,42 @@ HWY_INLINE Value<V> Times(Value<V> a, Value<V> b) {
 template <class D, int64_t kRadix>
 class Group {
  public:
-  // Of the pass's elements [element, ..) of a line.
-  HWY_INLINE Group(D d, const FftPass& pass, SplitComplex in, SplitComplex out, int64_t group,
-                   int64_t element)
+  HWY_INLINE Group(D d, const FftPass& pass, SplitComplex in, SplitComplex out, int64_t group)
       : d_(d), sign_(hn::Set(d, pass.sign)) {
     for (int64_t r = 0; r < kRadix; ++r) {
       const auto i = static_cast<size_t>(r);
-      const int64_t from = (r * pass.groups + group) * pass.stride + element;
-      const int64_t to = (group * kRadix + r) * pass.stride + element;
-      in_[i] = {in.real + from * pass.in_distance, in.imag + from * pass.in_distance};
-      out_[i] = {out.real + to * pass.out_distance, out.imag + to * pass.out_distance};
+      const int64_t from = (r * pass.groups + group) * pass.stride * pass.in_distance;
+      const int64_t to = (group * kRadix + r) * pass.stride * pass.out_distance;
+      in_[i] = {in.real + from, in.imag + from};
+      out_[i] = {out.real + to, out.imag + to};
       const int64_t root = group * r * pass.stride;  // less than n
       roots_[i] = {hn::Set(d, pass.root_real[root]), hn::Set(d, pass.root_imag[root])};
     }
   }
 
-  // The elements from `begin` on, as long as they fill vectors, before `end`; returns the next one.
+  // `count` numbers from place `from` on to place `to` on, as long as they fill vectors. Returns
+  // how many.
   template <bool kTurns>
-  HWY_INLINE int64_t Run(int64_t begin, int64_t end) const {
+  HWY_INLINE int64_t Run(int64_t from, int64_t to, int64_t count) const {
     const auto lanes = static_cast<int64_t>(hn::Lanes(d_));
-    for (; begin + lanes <= end; begin += lanes) {
+    int64_t i = 0;
+    for (; i + lanes <= count; i += lanes) {
+      const Value<V> x0 = Load(0, from + i), x1 = Load(1, from + i);
       if constexpr (kRadix == 2) {
-        const Value<V> a = Load(0, begin), b = Load(1, begin);
-        Store<false>(0, begin, Sum(a, b));
-        Store<kTurns>(1, begin, Difference(a, b));
+        Store<false>(0, to + i, Sum(x0, x1));
+        Store<kTurns>(1, to + i, Difference(x0, x1));
       } else {
-        const Value<V> x0 = Load(0, begin), x1 = Load(1, begin);
-        const Value<V> x2 = Load(2, begin), x3 = Load(3, begin);
+        const Value<V> x2 = Load(2, from + i), x3 = Load(3, from + i);
         const Value<V> a = Sum(x0, x2), b = Difference(x0, x2), c = Sum(x1, x3);
         const Value<V> e = Difference(x1, x3);
         const Value<V> turned{hn::Neg(hn::Mul(sign_, e.imag)), hn::Mul(sign_, e.real)};
-        Store<false>(0, begin, Sum(a, c));
-        Store<kTurns>(1, begin, Sum(b, turned));
-        Store<kTurns>(2, begin, Difference(a, c));
-        Store<kTurns>(3, begin, Difference(b, turned));
+        Store<false>(0, to + i, Sum(a, c));
+        Store<kTurns>(1, to + i, Sum(b, turned));
+        Store<kTurns>(2, to + i, Difference(a, c));
+        Store<kTurns>(3, to + i, Difference(b, turned));
       }
     }
-    return begin;
+    return i;
   }
 
  private:
@@ -103,25 +102,32 @@ class Group {
   Value<V> roots_[kCount];
 };
 
-template <int64_t kRadix>
-void RunRadix(const FftPass& pass, SplitComplex in, SplitComplex out) {
+template <int64_t kRadix, bool kTurns>
+HWY_INLINE void RunGroup(const FftPass& pass, SplitComplex in, SplitComplex out, int64_t g) {
   const hn::ScalableTag<double> d;
   const hn::CappedTag<double, 1> one;
   // Elements that lie beside each other are taken as more lines of one.
   const bool is_dense = pass.in_distance == pass.lines && pass.out_distance == pass.lines;
   const int64_t elements = is_dense ? 1 : pass.stride;
-  const int64_t row = is_dense ? pass.stride * pass.lines : pass.lines;
-  for (int64_t g = 0; g < pass.groups; ++g) {
-    for (int64_t e = 0; e < elements; ++e) {
-      // The first group's roots are 1: multiplied by them infinities would be none.
-      const Group<decltype(d), kRadix> vectors(d, pass, in, out, g, e);
-      const int64_t rest =
-          g == 0 ? vectors.template Run<false>(0, row) : vectors.template Run<true>(0, row);
-      if (rest == row) continue;
-      const Group<decltype(one), kRadix> single(one, pass, in, out, g, e);
-      g == 0 ? single.template Run<false>(rest, row) : single.template Run<true>(rest, row);
-    }
+  const int64_t count = is_dense ? pass.stride * pass.lines : pass.lines;
+  const Group<decltype(d), kRadix> vectors(d, pass, in, out, g);
+  int64_t done = 0;  // of each element
+  for (int64_t e = 0; e < elements; ++e) {
+    done = vectors.template Run<kTurns>(e * pass.in_distance, e * pass.out_distance, count);
   }
+  if (done == count) return;
+  const Group<decltype(one), kRadix> single(one, pass, in, out, g);
+  for (int64_t e = 0; e < elements; ++e) {
+    single.template Run<kTurns>(e * pass.in_distance + done, e * pass.out_distance + done,
+                                count - done);
+  }
+}
+
+template <int64_t kRadix>
+void RunRadix(const FftPass& pass, SplitComplex in, SplitComplex out) {
+  // The first group's roots are 1: multiplied by them infinities would be none.
+  RunGroup<kRadix, false>(pass, in, out, 0);
+  for (int64_t g = 1; g < pass.groups; ++g) RunGroup<kRadix, true>(pass, in, out, g);
 }
 
 // Any radix, by its definition: an element of one group, of the lines [line, line + Lanes(d)).
